@@ -1,0 +1,43 @@
+"""Read a candidate or a release from where it lies: a local path, file:// or gs://."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from release_tasks.errors import CandidateError
+from release_tasks.spec import ReleaseSpec, load_spec, parse_spec
+
+
+def local_path(uri: str) -> Path | None:
+    """The local path behind a path or a file:// URI; None for object storage.
+
+    Raises:
+        CandidateError: any other scheme.
+    """
+    if uri.startswith("gs://"):
+        return None
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return Path(uri)
+    if scheme == "file":
+        return Path(rest)
+    raise CandidateError(field="uri", value=uri, rule="the scheme is unknown", remedy="use a path, file:// or gs://")
+
+
+def open_spec(uri: str) -> ReleaseSpec:
+    """Read and check the spec at a path, file:// or gs:// address.
+
+    Raises:
+        SpecError: it breaks a rule.
+        CandidateError: nothing lies there.
+    """
+    path = local_path(uri)
+    if path is None:
+        from release_tasks.clients.storage import open_store
+
+        return parse_spec(open_store().read_text(uri), source=uri)
+    if not path.exists():
+        raise CandidateError(
+            field="--spec", value=uri, rule="nothing lies there", remedy="check the address of the candidate"
+        )
+    return load_spec(path / "release.yaml" if path.is_dir() else path)
