@@ -59,6 +59,7 @@ class ExportRecord(Record):
 
     @property
     def key(self) -> str:
+        """One record per model."""
         return self.model
 
 

@@ -78,7 +78,7 @@ def test_workspace_keeps_records_apart_and_names_what_is_missing(tmp_path: Path)
 def test_a_failing_write_keeps_the_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f"
     write_atomic(path, "old")
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk")))
     with pytest.raises(OSError, match="disk"):
         write_atomic(path, "new")
     assert path.read_text() == "old"
