@@ -11,7 +11,10 @@ import importlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
+
+import psutil
 
 from release_tasks import __version__
 from release_tasks.context import StageContext
@@ -120,6 +123,7 @@ def summary(report: StageReport, path: Path) -> dict[str, object]:
         "verdict": report.verdict.value,
         "reason": report.reason(),
         "seconds": report.seconds,
+        "process_seconds": round(time.time() - psutil.Process().create_time(), 3),
         "report": str(path.resolve()),
         **report.outputs,
     }

@@ -89,9 +89,7 @@ class ReportDraft:
         self._started = self.context.now()
         self._clock = self.context.monotonic()
 
-    def check(
-        self, name: str, verdict: Verdict | bool, measured: str, limit: str = "", detail: str = ""
-    ) -> Check:
+    def check(self, name: str, verdict: Verdict | bool, measured: str, limit: str = "", detail: str = "") -> Check:
         """Add a check and tell the person watching; ``True`` is passed, ``False`` is failed."""
         if isinstance(verdict, bool):
             verdict = Verdict.passed if verdict else Verdict.failed

@@ -156,9 +156,7 @@ class ModelSpec(SpecPart):
             names = [t.name for t in tensors]
             if len(set(names)) != len(names):
                 raise ValueError(f"names in `{kind}` must differ, got {names}")
-            if self.framework is Framework.pytorch and any(
-                not n.endswith(f"__{i}") for i, n in enumerate(names)
-            ):
+            if self.framework is Framework.pytorch and any(not n.endswith(f"__{i}") for i, n in enumerate(names)):
                 raise ValueError(f"a pytorch model's {kind} are named `<name>__<index>` in order, got {names}")
         batching = self.config.dynamic_batching
         if batching and any(not 1 <= b <= self.max_batch_size for b in batching.preferred_batch_sizes):
