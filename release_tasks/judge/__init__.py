@@ -1,0 +1,1 @@
+"""Pure decisions: numbers in, verdict out. No clock, no input or output."""
