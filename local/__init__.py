@@ -1,0 +1,1 @@
+"""The embedded stack: the real components on one machine, owned by supervisord."""

@@ -1,0 +1,122 @@
+"""Which components a stack has, on which ports, in which order."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local import envoy, gcs, prometheus, triton
+from local.component import Component
+from local.paths import ROOT, Paths
+from local.ports import free_ports
+from release_tasks.settings import Endpoints, LocalSettings, Settings, StorageSettings
+
+_PORTS = ["gcs", "prometheus", "traffic", "envoy_admin"]
+OPTIONAL = ("airflow", "guard")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A stack that is configured and not yet started."""
+
+    ports: dict[str, int]
+    components: list[Component]
+    after: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """What to do once a component is healthy."""
+
+    def groups(self) -> list[list[Component]]:
+        """Components to start, in order; those of one group start side by side."""
+        started = [component for component in self.components if component.start]
+        airflow = [component for component in started if component.name.startswith("airflow-")]
+        single = [[component] for component in started if component not in airflow]
+        return [*single, airflow] if airflow else single
+
+
+def prepare(paths: Paths, without: frozenset[str]) -> Prepared:
+    """Choose ports, write every configuration file and the settings."""
+    names = [*_PORTS, *(f"{slot}_{kind}" for slot in triton.SLOTS for kind in ("http", "grpc", "metrics"))]
+    ports = free_ports([*names, "postgres", "airflow"])
+    make_secret(paths.secrets / "approval.key")
+    paths.settings.write_text(_settings(paths, ports).model_dump_json(indent=1), encoding="utf-8")
+    components = [
+        gcs.component(paths, ports),
+        prometheus.component(paths, ports),
+        envoy.component(paths, ports),
+        *triton.components(sys.executable),
+        _traffic(paths, ports),
+    ]
+    if "guard" not in without:
+        components.append(_guard())
+    after: dict[str, Callable[[], None]] = {}
+    if "airflow" not in without:
+        from local import airflow, postgres
+
+        components.append(postgres.component(paths, ports))
+        components.extend(airflow.components(paths, ports))
+        after["postgres"] = lambda: airflow.migrate(paths, ports)
+    return Prepared(ports=ports, components=components, after=after)
+
+
+def make_secret(file: Path, size: int = 64) -> str:
+    """Read a secret, made at first use; hex, readable by the owner only."""
+    if not file.exists():
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as out:
+            out.write(secrets.token_hex(size))
+    return file.read_text(encoding="utf-8")
+
+
+def _settings(paths: Paths, ports: dict[str, int]) -> Settings:
+    def url(name: str) -> str:
+        return f"http://127.0.0.1:{ports[name]}"
+
+    slots = {
+        slot: Endpoints(
+            http=url(f"{slot}_http"),
+            grpc=f"127.0.0.1:{ports[f'{slot}_grpc']}",
+            metrics=f"{url(f'{slot}_metrics')}/metrics",
+        )
+        for slot in triton.SLOTS
+    }
+    return Settings(
+        profile="local",
+        storage=StorageSettings(bucket=gcs.BUCKET, endpoint=url("gcs")),
+        prometheus=url("prometheus"),
+        scrape_interval_s=prometheus.SCRAPE_INTERVAL_S,
+        traffic=Endpoints(
+            http=url("traffic"),
+            grpc=f"127.0.0.1:{ports['traffic']}",
+            metrics=f"{url('envoy_admin')}/stats/prometheus",
+        ),
+        slots=slots,
+        workspace_root=str(paths.run / "workspaces"),
+        approval_key_file=paths.secrets / "approval.key",
+        local=LocalSettings(
+            run_dir=paths.run,
+            supervisor_socket=paths.supervisor_socket,
+            routes_dir=paths.routes,
+            envoy_admin=url("envoy_admin"),
+        ),
+    )
+
+
+def _guard() -> Component:
+    return Component(name="guard", command=[sys.executable, "-m", "release_tasks", "guard", "--every", "2"])
+
+
+def _traffic(paths: Paths, ports: dict[str, int]) -> Component:
+    """Live users. Data and rate stand in a file, so that whoever starts it chooses them at that moment."""
+    variables = paths.config / "traffic.env"
+    data = os.environ.get("TRAFFIC_DATA", str(ROOT / ".local" / "demo" / "traffic"))
+    rate = os.environ.get("TRAFFIC_RATE", "40")
+    variables.write_text(f"TRAFFIC_DATA='{data}'\nTRAFFIC_RATE='{rate}'\n", encoding="utf-8")
+    url = f"http://127.0.0.1:{ports['traffic']}"
+    script = (
+        f". {variables}; exec {sys.executable} -m examples.recsys.traffic --url {url} --data $TRAFFIC_DATA"
+        f" --rate $TRAFFIC_RATE --stats {paths.run / 'traffic.json'}"
+    )
+    return Component(name="traffic", command=["/bin/sh", "-c", script], start=False)
