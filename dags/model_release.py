@@ -109,6 +109,8 @@ with DAG(
             task_id="staging_turn",
             poke_interval=5,
             timeout=timedelta(hours=24),
+            retries=2,
+            retry_delay=timedelta(seconds=5),
             doc_md="wait until no other run is on the staging server",
         )
         on_staging = [_stage(name, pre_execute=ensure_turn) for name in ON_STAGING]
@@ -119,7 +121,7 @@ with DAG(
         approvers=spec.output["approvers"],
         timeout_s=spec.output["timeout_s"],
         # An answer within a second of the question can fail the task; it asks again.
-        retries=1,
+        retries=2,
         retry_delay=timedelta(seconds=2),
         doc_md="a business owner signs, or not",
     )

@@ -31,10 +31,14 @@ def occupants(states: Mapping[str, Mapping[str, str | None]], me: str) -> list[s
 
 
 class StagingTurn(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not type-checked
-    """Waits, without holding a worker, until no other run is on the staging server."""
+    """Waits until no other run is on the staging server.
+
+    It pokes in one process instead of being rescheduled: a task that is queued again before the executor has reported
+    its last end is failed by the scheduler. As only one waits at a time, this takes one worker at most.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", max_active_tis_per_dag=1, **kwargs)
+        super().__init__(mode="poke", max_active_tis_per_dag=1, **kwargs)
 
     def poke(self, context: Context) -> bool:
         """Whether the staging server is free."""
