@@ -83,7 +83,7 @@ with DAG(
     # Both are teardowns: the only tasks that still run after somebody marked the whole run failed. `outcome` counts
     # for the state of the run, which would otherwise turn green then.
     settle = stage_task(
-        StageCall("settle", spec=SPEC, release=RELEASE, options={"reason": "promotion run ended"}),
+        StageCall("settle", spec=SPEC, release=RELEASE),
         pre_execute=skip_unless_chosen,
     ).as_teardown()
     ending = PythonOperator(

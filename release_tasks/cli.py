@@ -63,7 +63,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_stage_arguments(command: argparse.ArgumentParser, stage: str) -> None:
-    command.add_argument("--spec", required=True, help="release.yaml: a path, file:// or gs://")
+    if stage == "rollback":  # whoever presses the button need not know which release is live
+        command.add_argument("--spec", default="", help="release.yaml; by default that of the release that is live")
+    else:
+        command.add_argument("--spec", required=True, help="release.yaml: a path, file:// or gs://")
     command.add_argument("--workspace", required=True, type=Path, help="folder of this run; kept between stages")
     command.add_argument("--holder", default=f"cli-{os.getuid()}", help="who acts, for the release's lease")
     command.add_argument("--release", help="gs:// prefix of the published release; by default the workspace's own")
@@ -78,6 +81,10 @@ def _add_stage_arguments(command: argparse.ArgumentParser, stage: str) -> None:
 
 def _stage(arguments: argparse.Namespace) -> int:
     workspace = Workspace(arguments.workspace)
+    if not arguments.spec:
+        from release_tasks.live import live_spec_uri
+
+        arguments.spec = live_spec_uri()
     spec = open_spec(arguments.spec)
     model = getattr(arguments, "model", None)
     if model is not None and model not in [m.name for m in spec.models]:
