@@ -1,4 +1,4 @@
-"""Command line: one command per stage, plus `plan`, `schema` and `guard`.
+"""Command line: one command per stage, plus `plan`, `schema`, `guard` and `pick`.
 
 A stage prints progress for a person on standard error and, as the last line of standard output, one JSON object with
 URIs, digests and the verdict: what the orchestrator passes on. The exit code is 0 only when the verdict is `passed`.
@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from release_tasks import __version__
-from release_tasks.context import StageContext
+from release_tasks.context import ReportDraft, StageContext
 from release_tasks.errors import GateFailed, GateInconclusive, ReleaseError
 from release_tasks.outcome import StageReport, Verdict
 from release_tasks.sources import open_spec
@@ -59,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     guard = commands.add_parser("guard", help="put the weights back when a canary's lease has run out")
     guard.add_argument("--every", type=float, default=0, help="seconds between two looks; 0 looks once")
     guard.set_defaults(handler=_guard)
+    pick = commands.add_parser("pick", help="name the signed release that is next, as JSON")
+    pick.add_argument("--name", required=True, help="name of the service")
+    pick.set_defaults(handler=_pick)
     return parser
 
 
@@ -113,12 +116,20 @@ def run_stage(stage: str, context: StageContext) -> StageReport:
     try:
         report: StageReport = module.run(context)
     except ReleaseError as error:
+        if _reported_since(context, stage, draft):
+            raise
         draft.check(f"{stage}.{type(error).__name__}", Verdict.error, error.message, detail=error.remedy)
         context.workspace.save_report(draft.finish())
         raise
     context.workspace.save_report(report)
     context.say(f"{stage}: {report.verdict.value} in {report.seconds:.1f} s  {report.reason()}")
     return report
+
+
+def _reported_since(context: StageContext, stage: str, draft: ReportDraft) -> bool:
+    """Whether the stage has kept its own, fuller report before it raised."""
+    kept = context.workspace.report(stage, context.model)
+    return kept is not None and kept.started >= draft.started
 
 
 def summary(report: StageReport, path: Path) -> dict[str, object]:
@@ -160,3 +171,10 @@ def _guard(arguments: argparse.Namespace) -> int:
     from release_tasks.guard import watch
 
     return watch(every_s=arguments.every)
+
+
+def _pick(arguments: argparse.Namespace) -> int:
+    from release_tasks.pick import pick
+
+    print(json.dumps(pick(arguments.name).as_json()), flush=True)
+    return 0

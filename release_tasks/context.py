@@ -89,6 +89,11 @@ class ReportDraft:
         self._started = self.context.now()
         self._clock = self.context.monotonic()
 
+    @property
+    def started(self) -> datetime:
+        """When the stage began."""
+        return self._started
+
     def check(self, name: str, verdict: Verdict | bool, measured: str, limit: str = "", detail: str = "") -> Check:
         """Add a check and tell the person watching; ``True`` is passed, ``False`` is failed."""
         if isinstance(verdict, bool):

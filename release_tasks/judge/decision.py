@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from release_tasks.judge.evidence import ERRORS, SLOW, Counts, Evidence
+from release_tasks.judge.evidence import ATTEMPTS, ERRORS, SLOW, Counts, Evidence
 from release_tasks.judge.sequential import (
     log_good_enough,
     log_over_objective,
@@ -50,12 +50,18 @@ class Question:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Failed requests of all models, and requests over the SLA per model."""
-        return (ERRORS, *(f"{SLOW}{name}" for name in self.models))
+        """Failed requests of all models, requests over the SLA per model, and repeated attempts."""
+        return (ERRORS, *(f"{SLOW}{name}" for name in self.models), ATTEMPTS)
 
-    def limit(self, metric: str) -> float:
-        """The objective: largest accepted share of bad requests."""
+    def limit(self, metric: str) -> float | None:
+        """The objective: largest accepted share of bad requests. Attempts are only compared with stable's."""
+        if metric == ATTEMPTS:
+            return None
         return self.policy.max_error_share if metric == ERRORS else self.policy.max_slow_share
+
+    def ratio(self, metric: str) -> float:
+        """Tolerated ratio. Repeated attempts come in pairs, which is no independent draw: at least 1.5."""
+        return max(1.5, self.policy.tolerated_ratio) if metric == ATTEMPTS else self.policy.tolerated_ratio
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class MetricView:
     """
 
     metric: str
-    limit: float
+    limit: float | None
     counts: Counts
     worse: float
     over: float
@@ -80,6 +86,11 @@ class MetricView:
     def text(self) -> str:
         """One line with every number."""
         c = self.counts
+        if self.limit is None:
+            return (
+                f"{self.metric}: canary {c.canary_bad:.0f}/{c.canary:.0f}, stable {c.stable_bad:.0f}/{c.stable:.0f}, "
+                f"e(worse) {show(self.worse)}"
+            )
         return (
             f"{self.metric}: canary {c.canary_bad:.0f}/{c.canary:.0f}, stable {c.stable_bad:.0f}/{c.stable:.0f}, "
             f"e(worse) {show(self.worse)}, e(over {self.limit:.1%}) {show(self.over)}, "
@@ -108,7 +119,7 @@ def show(log_e: float) -> str:
 def decide(question: Question, evidence: Evidence) -> Decision:
     """Rule on the step after a look."""
     views = tuple(_view(question, evidence, metric) for metric in question.metrics)
-    against = _average([v.worse for v in views] + [v.over for v in views])
+    against = _average([v.worse for v in views] + [v.over for v in views if v.limit is not None])
     bound = -math.log(question.policy.alpha)
     left = _minutes_left(question, evidence, views)
     ruling, reason = _rule(question, evidence, views, against)
@@ -146,9 +157,9 @@ def _missing(question: Question, evidence: Evidence, views: tuple[MetricView, ..
         return "; ".join(_gap(v) for v in unproved)
     if watched < policy.min_bake_s:
         return f"baked {watched:.0f} of {policy.min_bake_s:.0f} s"
-    if question.weight < 100 and any(v.counts.stable <= 0 for v in views):
-        silent = next(v.metric for v in views if v.counts.stable <= 0)
-        return f"stable answered no request in this step ({silent}), so there is nothing to compare with"
+    silent = [v.metric for v in views if v.limit is not None and v.counts.stable <= 0]
+    if question.weight < 100 and silent:
+        return f"stable answered no request in this step ({silent[0]}), so there is nothing to compare with"
     if against >= -math.log(policy.beta):
         return f"suspicious: the e-value against the release is {show(against)}"
     return ""
@@ -158,6 +169,7 @@ def _gap(view: MetricView) -> str:
     if view.counts.canary <= 0:
         return f"{view.metric}: no request reached the candidate"
     share = view.counts.canary_bad / view.counts.canary
+    assert view.limit is not None  # only an objective can be unproved
     if share >= view.limit:
         return f"{view.metric}: {share:.1%} of {view.counts.canary:.0f} are bad, the objective is {view.limit:.1%}"
     return f"{view.metric}: {view.counts.canary:.0f} of {view.needed} requests that prove {view.limit:.1%}"
@@ -166,7 +178,8 @@ def _gap(view: MetricView) -> str:
 def _accusation(views: tuple[MetricView, ...], against: float, bound: float) -> str:
     worst = max(views, key=lambda v: max(v.worse, v.over))
     c = worst.counts
-    charge = "worse than stable" if worst.worse >= worst.over else f"over the objective of {worst.limit:.1%}"
+    compared = worst.limit is None or worst.worse >= worst.over
+    charge = "worse than stable" if compared else f"over the objective of {worst.limit:.1%}"
     return (
         f"{worst.metric} is {charge}: in this step {c.canary_bad:.0f} of {c.canary:.0f} canary requests were bad, "
         f"{c.stable_bad:.0f} of {c.stable:.0f} at stable; e-value {show(against)} reached the bound {show(bound)}"
@@ -180,13 +193,16 @@ def _doubts(evidence: Evidence) -> str:
 def _view(question: Question, evidence: Evidence, metric: str) -> MetricView:
     limit = question.limit(metric)
     counts = evidence.total(metric, question.step)
+    worse = log_worse(evidence.counted(metric), question.ratio(metric))
+    if limit is None:
+        return MetricView(metric, None, counts, worse, over=0.0, good=math.inf, needed=0)
     steps = len(question.policy.weights)
     seen = [evidence.total(metric, k) for k in range(steps)]
     return MetricView(
         metric=metric,
         limit=limit,
         counts=counts,
-        worse=log_worse(evidence.counted(metric), question.policy.tolerated_ratio),
+        worse=worse,
         over=_average([log_over_objective(c.canary, c.canary_bad, limit) for c in seen]),
         good=log_good_enough(counts.canary, counts.canary_bad, limit),
         needed=_needed(counts, limit, question.policy.beta),
@@ -208,7 +224,7 @@ def _minutes_left(question: Question, evidence: Evidence, views: tuple[MetricVie
     """Minutes until the slowest objective is proved at the step's traffic so far; None without traffic."""
     watched = evidence.watched_s(question.step)
     left = max(0.0, question.policy.min_bake_s - watched) / 60
-    for view in views:
+    for view in (v for v in views if v.limit is not None):
         if view.counts.canary <= 0 or view.needed is None or watched <= 0:
             return None
         left = max(left, (view.needed - view.counts.canary) / view.counts.canary * watched / 60)
@@ -230,6 +246,8 @@ def _numbers(
         for name, value in zip(("canary", "canary_bad", "stable", "stable_bad"), v.counts.row(), strict=True):
             found[f"{v.metric}.{name}"] = value
         found[f"{v.metric}.e_worse"] = show(v.worse)
+        if v.limit is None:
+            continue
         found[f"{v.metric}.e_over"] = show(v.over)
         found[f"{v.metric}.e_within"] = show(v.good)
         found[f"{v.metric}.needed"] = v.needed
@@ -238,6 +256,6 @@ def _numbers(
 
 def failures_to_roll_back(question: Question, evidence: Evidence, metric: str) -> int | None:
     """Further bad canary requests of one metric that alone would reach the bound: what it would have taken."""
-    metrics = 2 * len(question.metrics)
-    goal = -math.log(question.policy.alpha) + math.log(metrics)
-    return worsening_needed(evidence.counted(metric), question.policy.tolerated_ratio, goal)
+    e_values = 2 * len(question.metrics) - 1  # attempts have no absolute one
+    goal = -math.log(question.policy.alpha) + math.log(e_values)
+    return worsening_needed(evidence.counted(metric), question.ratio(metric), goal)

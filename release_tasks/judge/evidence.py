@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from release_tasks.judge.sequential import Counted
 
 ERRORS = "errors"  # metric: requests that failed, as users saw them
+ATTEMPTS = "attempts"  # metric: attempts towards a server that had to be made again; users do not see them
 SLOW = "slow."  # prefix of the per-model metrics: requests over the SLA, counted as total minus those within it
 
 
