@@ -38,6 +38,7 @@ with DAG(
     train = module_task(
         "train",
         ["examples.recsys.train", "--recipe={{ params.recipe }}", f"--out={OUT}"],
+        build=True,
         doc_md="train one recipe and write its candidate folder",
     )
     tell = PythonOperator(

@@ -38,11 +38,19 @@ class Finished:
 
 @dataclass
 class Command:
-    """A command that can be stopped from a signal handler."""
+    """A command that can be stopped from a signal handler.
+
+    Attributes:
+        arguments: program and its arguments.
+        cwd: folder it runs in.
+        say: gets every line it prints.
+        niceness: how much it yields to other processes, 0 to 19.
+    """
 
     arguments: list[str]
     cwd: str
     say: Callable[[str], None]
+    niceness: int = 0
     _process: subprocess.Popen[str] | None = None
     _last: str = ""
     _tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
@@ -57,7 +65,7 @@ class Command:
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=self._before,
         )
         assert self._process.stdout is not None and self._process.stderr is not None
         readers = [
@@ -89,6 +97,12 @@ class Command:
                 time.sleep(POLL_S)
         _signal_group(process.pid, signal.SIGKILL)
 
+    def _before(self) -> None:
+        """In the child: a worker that is killed outright must not leave a stage behind that renews the lease."""
+        os.nice(self.niceness)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
     def _follow_output(self, stream: IO[str]) -> None:
         for line in stream:
             if line.strip():
@@ -99,11 +113,6 @@ class Command:
         for line in stream:
             self._tail.append(line.rstrip())
             self.say(line.rstrip())
-
-
-def _die_with_parent() -> None:
-    # A supervisor that is killed outright must not leave a stage behind that goes on renewing the release's lease.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _signal_group(group: int, number: int) -> None:

@@ -18,6 +18,9 @@ RETRY: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=5)}
 LIMIT = timedelta(hours=1)
 # A canary step ends by its own policy long before; this only catches a process that hangs.
 LIMITS = {"canary": timedelta(hours=25)}
+# On one machine, building the next release must not slow down the servers that answer users, or are being measured.
+BUILDS = frozenset({"validate", "export", "parity", "size_gate", "repository", "upload"})
+NICENESS = 10
 
 
 class StageOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not type-checked
@@ -28,14 +31,15 @@ class StageOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not type-
 
     Args:
         arguments: what follows ``python -m``; templated.
+        niceness: how much the subprocess yields to others.
     """
 
     template_fields: Sequence[str] = ("arguments",)
     ui_color: ClassVar[str] = "#e8f0fe"
 
-    def __init__(self, *, arguments: list[str], **kwargs: Any) -> None:
+    def __init__(self, *, arguments: list[str], niceness: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.arguments = arguments
+        self.arguments, self.niceness = arguments, niceness
         self._command: Command | None = None
 
     def execute(self, context: Context) -> dict[str, Any] | None:
@@ -47,7 +51,7 @@ class StageOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not type-
         """
         line = [sys.executable, "-m", *self.arguments]
         self.log.info("running %s", " ".join(line))
-        self._command = Command(line, cwd=str(ROOT), say=self.log.info)
+        self._command = Command(line, cwd=str(ROOT), say=self.log.info, niceness=self.niceness)
         finished = self._command.run()
         if finished.exit_code == 0:
             return finished.result
@@ -70,14 +74,14 @@ def stage_task(call: StageCall, *, task_id: str | None = None, **kwargs: Any) ->
         kwargs: further arguments of the operator.
     """
     defaults = {"doc_md": STAGES[call.stage], "execution_timeout": LIMITS.get(call.stage, LIMIT)}
-    return module_task(task_id or call.stage, call.arguments(), **{**defaults, **kwargs})
+    return module_task(task_id or call.stage, call.arguments(), build=call.stage in BUILDS, **{**defaults, **kwargs})
 
 
-def module_task(task_id: str, arguments: list[str], **kwargs: Any) -> BaseOperator:
-    """A task that runs ``python -m <arguments>`` in the profile in use."""
+def module_task(task_id: str, arguments: list[str], *, build: bool = False, **kwargs: Any) -> BaseOperator:
+    """A task that runs ``python -m <arguments>`` in the profile in use; a build yields to what serves users."""
     options = {"execution_timeout": LIMIT, **RETRY, **kwargs}
     if profile() == "kubernetes":
         from plugins.pod import pod_task
 
         return pod_task(task_id, arguments, **options)
-    return StageOperator(task_id=task_id, arguments=arguments, **options)
+    return StageOperator(task_id=task_id, arguments=arguments, niceness=NICENESS if build else 0, **options)

@@ -84,7 +84,7 @@ def _add_stage_arguments(command: argparse.ArgumentParser, stage: str) -> None:
 
 def _stage(arguments: argparse.Namespace) -> int:
     workspace = Workspace(arguments.workspace)
-    if not arguments.spec:
+    if arguments.stage == "rollback" and not arguments.spec:
         from release_tasks.live import live_spec_uri
 
         arguments.spec = live_spec_uri()
