@@ -34,8 +34,8 @@ def component(paths: Paths, ports: dict[str, int]) -> Component:
     first = paths.routes / "rds.json"
     if not first.exists():
         first.write_text(json.dumps(_no_release_yet()), encoding="utf-8")
-    # The base id must differ between stacks on one machine; restarts in place are not hot restarts.
-    command = [_binary(), "-c", str(file), "--concurrency", "1", "--use-dynamic-base-id", "-l", "warning"]
+    # No hot restarts: they would need a shared-memory file for each stack on the machine.
+    command = [_binary(), "-c", str(file), "--concurrency", "1", "--disable-hot-restart", "-l", "warning"]
     return Component(
         name="envoy",
         command=[*command, "--drain-time-s", "1"],

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
-from local import envoy, gcs, prometheus, triton
+from local import airflow, envoy, gcs, postgres, prometheus, triton
 from local.component import Component
 from local.paths import ROOT, Paths
 from local.ports import free_ports
+from local.secrets import make_secret
 from release_tasks.settings import Endpoints, LocalSettings, Settings, StorageSettings
 
 _PORTS = ["gcs", "prometheus", "traffic", "envoy_admin"]
@@ -25,49 +23,10 @@ class Prepared:
 
     ports: dict[str, int]
     components: list[Component]
-    after: dict[str, Callable[[], None]] = field(default_factory=dict)
-    """What to do once a component is healthy."""
-
-    def groups(self) -> list[list[Component]]:
-        """Components to start, in order; those of one group start side by side."""
-        started = [component for component in self.components if component.start]
-        airflow = [component for component in started if component.name.startswith("airflow-")]
-        single = [[component] for component in started if component not in airflow]
-        return [*single, airflow] if airflow else single
-
-
-def prepare(paths: Paths, without: frozenset[str]) -> Prepared:
-    """Choose ports, write every configuration file and the settings."""
-    names = [*_PORTS, *(f"{slot}_{kind}" for slot in triton.SLOTS for kind in ("http", "grpc", "metrics"))]
-    ports = free_ports([*names, "postgres", "airflow"])
-    make_secret(paths.secrets / "approval.key")
-    paths.settings.write_text(_settings(paths, ports).model_dump_json(indent=1), encoding="utf-8")
-    components = [
-        gcs.component(paths, ports),
-        prometheus.component(paths, ports),
-        envoy.component(paths, ports),
-        *triton.components(sys.executable),
-        _traffic(paths, ports),
-    ]
-    if "guard" not in without:
-        components.append(_guard())
-    after: dict[str, Callable[[], None]] = {}
     if "airflow" not in without:
-        from local import airflow, postgres
-
         components.append(postgres.component(paths, ports))
         components.extend(airflow.components(paths, ports))
-        after["postgres"] = lambda: airflow.migrate(paths, ports)
-    return Prepared(ports=ports, components=components, after=after)
-
-
-def make_secret(file: Path, size: int = 64) -> str:
-    """Read a secret, made at first use; hex, readable by the owner only."""
-    if not file.exists():
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as out:
-            out.write(secrets.token_hex(size))
-    return file.read_text(encoding="utf-8")
+    return Prepared(ports=ports, components=components)
 
 
 def _settings(paths: Paths, ports: dict[str, int]) -> Settings:

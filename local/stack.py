@@ -10,15 +10,17 @@ import sys
 import time
 import xmlrpc.client
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from local import gcs, plan, processes, supervisor, triton
+from local import airflow, gcs, plan, processes, supervisor, triton
 from local.component import Component
 from local.paths import Paths
 from release_tasks.errors import ComponentDown, ReleaseError
 
 _ATTEMPTS = 3  # a port may be taken between choosing and binding it
+_STOP_S = 20
 _STOP_ORDER = ("traffic", "guard", "airflow", "envoy")  # users first, then the rest
 
 
@@ -81,24 +83,26 @@ def _start(paths: Paths, without: frozenset[str]) -> None:
     for group in prepared.groups():
         for component in group:
             supervisor.connect(paths).supervisor.startProcess(component.name, False)
+        started = time.monotonic()
         for component in group:
-            _wait(paths, component)
+            _wait(paths, component, started)
         if group[0].name == "fake-gcs-server":
             gcs.create_bucket(prepared.ports)
-        if prepared.after.get(group[0].name):
-            prepared.after[group[0].name]()
+        if group[0].name == "postgres":
+            started = time.monotonic()
+            airflow.migrate(paths, prepared.ports)
+            _say(f"  {'airflow db migrate':<22} done after {time.monotonic() - started:.1f} s")
     record = {"components": [c.name for c in prepared.components if c.start]}
     (paths.run / "expected.json").write_text(json.dumps(record), encoding="utf-8")
     _say(f"up in {time.monotonic() - began:.0f} s: {paths.settings}")
 
 
-def _wait(paths: Paths, component: Component) -> None:
+def _wait(paths: Paths, component: Component, began: float) -> None:
     """Wait until a component is healthy, telling a person.
 
     Raises:
         ComponentDown: it ended, or was not healthy in time.
     """
-    began = time.monotonic()
     rpc = supervisor.connect(paths).supervisor
     while True:
         waited = time.monotonic() - began
@@ -146,10 +150,7 @@ def _stop_in_order(paths: Paths) -> None:
         rpc = supervisor.connect(paths).supervisor
         names = [info["name"] for info in rpc.getAllProcessInfo() if info["statename"] in ("RUNNING", "STARTING")]
         for wave in _waves(names):
-            for name in wave:
-                rpc.signalProcess(name, "TERM") if name != "postgres" else None
-            for name in wave:
-                _stop_one(rpc, name)
+            _stop_wave(rpc, wave)
         rpc.shutdown()
     except (OSError, xmlrpc.client.Error, http.client.HTTPException):
         return  # it died meanwhile; the leftovers are ended by their mark
@@ -158,11 +159,14 @@ def _stop_in_order(paths: Paths) -> None:
         time.sleep(0.05)
 
 
-def _stop_one(rpc: object, name: str) -> None:
-    try:
-        rpc.stopProcess(name)  # type: ignore[attr-defined]
-    except xmlrpc.client.Fault:
-        return  # it ended by itself
+def _stop_wave(rpc: Any, names: list[str]) -> None:
+    """Tell all of them to stop, then wait until they have; supervisord kills those that take too long."""
+    for name in names:
+        with suppress(xmlrpc.client.Fault):  # it ended by itself meanwhile
+            rpc.stopProcess(name, False)
+    limit = time.monotonic() + _STOP_S
+    while any(rpc.getProcessInfo(name)["statename"] == "STOPPING" for name in names) and time.monotonic() < limit:
+        time.sleep(0.05)
 
 
 def _waves(names: list[str]) -> Iterator[list[str]]:

@@ -80,11 +80,9 @@ def _model_route(model: LiveModel, weights: dict[str, int]) -> dict[str, Any]:
 
 def _probes(slot: str) -> list[dict[str, Any]]:
     header = {"name": FORCE_SLOT_HEADER, "string_match": {"exact": slot}}
-    probes = []
-    for match, suffix in (({"grpc": {}}, "_grpc"), ({}, "")):
-        to_slot: dict[str, Any] = _split({slot: 100}, suffix)
-        probes.append(_route("probe", {"prefix": "/", "headers": [header], **match}, to_slot))
-    return probes
+    match = {"prefix": "/", "headers": [header]}
+    grpc = _route("probe", {**match, "grpc": {}}, _split({slot: 100}, "_grpc"))
+    return [grpc, _route("probe", match, _split({slot: 100}, ""))]
 
 
 def _split(weights: dict[str, int], suffix: str) -> dict[str, Any]:
