@@ -23,6 +23,30 @@ class Prepared:
 
     ports: dict[str, int]
     components: list[Component]
+
+    def groups(self) -> list[list[Component]]:
+        """Components to start, in order; those of one group start side by side."""
+        started = [component for component in self.components if component.start]
+        airflow = [component for component in started if component.name.startswith("airflow-")]
+        single = [[component] for component in started if component not in airflow]
+        return [*single, airflow] if airflow else single
+
+
+def prepare(paths: Paths, without: frozenset[str]) -> Prepared:
+    """Choose ports, write every configuration file and the settings."""
+    names = [*_PORTS, *(f"{slot}_{kind}" for slot in triton.SLOTS for kind in ("http", "grpc", "metrics"))]
+    ports = free_ports([*names, "postgres", "airflow"])
+    make_secret(paths.secrets / "approval.key")
+    paths.settings.write_text(_settings(paths, ports).model_dump_json(indent=1), encoding="utf-8")
+    components = [
+        gcs.component(paths, ports),
+        prometheus.component(paths, ports),
+        envoy.component(paths, ports),
+        *triton.components(sys.executable),
+        _traffic(paths, ports),
+    ]
+    if "guard" not in without:
+        components.append(_guard())
     if "airflow" not in without:
         components.append(postgres.component(paths, ports))
         components.extend(airflow.components(paths, ports))
