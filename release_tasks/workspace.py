@@ -67,6 +67,10 @@ class Workspace:
             return None
         return kind.model_validate_json(path.read_text(encoding="utf-8"))
 
+    def remove(self, kind: type[Record], key: str = "") -> None:
+        """Forget a record, so that later stages refuse to run; one that is not there is no error."""
+        self._record_path(kind, key).unlink(missing_ok=True)
+
     def save_report(self, report: StageReport) -> Path:
         """Write a report; a rerun replaces it."""
         path = self.report_path(report.stage, report.model)
