@@ -1,0 +1,1 @@
+"""An e-commerce recommender trained on real retail purchases: retriever, coarse ranker and ranker."""
