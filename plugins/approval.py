@@ -47,7 +47,7 @@ class ReleaseApproval(HITLOperator):  # type: ignore[misc]  # Airflow is not typ
         if not names:
             raise AirflowFailException("regression.approvers names nobody, so nobody may sign")
         shown = read_shown(Path(str(self.report)))
-        self.body = shown["markdown"] + f"\n\nSigned is the digest `{shown['digest']}`."
+        self.body = shown["markdown"]
         self.assigned_users = [{"id": name, "name": name} for name in names]
         self.response_timeout = timedelta(seconds=float(self.timeout_s))
         # The answer is bound to what was shown now, whatever the report says when the answer comes.
@@ -107,6 +107,7 @@ def answer(user: str | None, option: str, digest: str | None, reason: str, when:
 
 
 def approve_options(task_id: str = "approval") -> dict[str, str]:
-    """Templates of the options of `approve`: empty strings where nobody answered."""
+    """Templates of the options of `approve`; where nobody answered, a rejection by nobody."""
     given = f"(ti.xcom_pull(task_ids='{task_id}') or {{}})"
-    return {key: f"{{{{ {given}.get('{key}', '') }}}}" for key in ("approver", "decision", "digest", "reason")}
+    absent = {"approver": "", "decision": "reject", "digest": "", "reason": "no answer was given"}
+    return {key: f"{{{{ {given}.get('{key}', '{default}') }}}}" for key, default in absent.items()}

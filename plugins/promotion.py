@@ -22,7 +22,7 @@ def choose(params: dict[str, Any], picked: dict[str, Any] | None) -> dict[str, s
     Raises:
         AirflowSkipException: no signed candidate waits.
     """
-    uri = params.get("release") or (picked or {}).get("release_uri") or (picked or {}).get("uri")
+    uri = params.get("release") or (picked or {}).get("release")
     if not uri:
         raise AirflowSkipException(f"no signed candidate of {params.get('name')} waits")
     uri = str(uri).rstrip("/")
