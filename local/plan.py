@@ -27,9 +27,12 @@ class Prepared:
     def groups(self) -> list[list[Component]]:
         """Components to start, in order; those of one group start side by side."""
         started = [component for component in self.components if component.start]
-        airflow = [component for component in started if component.name.startswith("airflow-")]
-        single = [[component] for component in started if component not in airflow]
-        return [*single, airflow] if airflow else single
+        together = [
+            [component for component in started if component.name in triton.SLOTS],
+            [component for component in started if component.name.startswith("airflow-")],
+        ]
+        single = [[component] for component in started if not any(component in group for group in together)]
+        return [group for group in (*single, *together) if group]
 
 
 def prepare(paths: Paths, without: frozenset[str]) -> Prepared:
@@ -42,7 +45,7 @@ def prepare(paths: Paths, without: frozenset[str]) -> Prepared:
         gcs.component(paths, ports),
         prometheus.component(paths, ports),
         envoy.component(paths, ports),
-        *triton.components(sys.executable),
+        *triton.components(sys.executable, paths, ports),
         _traffic(paths, ports),
     ]
     if "guard" not in without:

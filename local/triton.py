@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -10,19 +11,40 @@ import sysconfig
 from pathlib import Path
 
 from local.component import Component
+from local.http import probe
 from local.paths import ROOT, Paths
 from release_tasks.errors import DependencyMissing
 from release_tasks.settings import PRODUCTION_SLOTS, STAGING
 
 SLOTS = (STAGING, *PRODUCTION_SLOTS)
+_READY_S = 180  # three models load in 8 s on an idle machine and in a minute on a loaded one
 _BACKENDS = ROOT / "local" / "backends"
 
 
-def components(python: str) -> list[Component]:
-    """The three slots; a deployment starts them."""
+def components(python: str, paths: Paths, ports: dict[str, int]) -> list[Component]:
+    """The three slots. A deployment starts them; a production slot that served when the stack went down comes back."""
+    live = _live_slots(paths)
     return [
-        Component(name=slot, command=[python, "-m", "local.slot", slot], start=False, stop_wait_s=8) for slot in SLOTS
+        Component(
+            name=slot,
+            command=[python, "-m", "local.slot", slot],
+            healthy=probe(f"http://127.0.0.1:{ports[f'{slot}_http']}/v2/health/ready"),
+            start=slot in live,
+            stop_wait_s=8,
+            deadline_s=_READY_S,
+        )
+        for slot in SLOTS
     ]
+
+
+def _live_slots(paths: Paths) -> set[str]:
+    """Production slots that the recorded serving state names and whose model repository is still there."""
+    try:
+        state = json.loads((paths.run / "state" / "serving.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return set()
+    named = {(state.get(role) or {}).get("slot") for role in ("stable", "previous", "candidate")}
+    return {slot for slot in PRODUCTION_SLOTS if slot in named and (paths.slots / slot / "repository").exists()}
 
 
 def wheel() -> Path:
