@@ -1,0 +1,1 @@
+"""Clients of object storage, Triton and Prometheus. Each names itself in its errors."""
