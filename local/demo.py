@@ -25,6 +25,7 @@ POLL_S = 2.0
 PATIENCE_S = 2400.0
 RATE = 60
 MODEL = "ranker"  # of the example; asked for the release that users get
+REQUESTS = ROOT / ".local" / "recsys-cache" / "traffic.npz"  # written by the training
 SUMMARY = ROOT / ".local" / "demo" / "summary.json"
 
 
@@ -151,7 +152,7 @@ class Demo:
         first = not any(r.verdict in ("stable", "promoted") for r in self.rows.values())
         if row.verdict == "promoted" and first:
             row = replace(row, verdict="stable", reason="the first release; nothing to compare with")
-            self.users.start(RATE, ROOT / ".local" / "demo" / "traffic")
+            self.users.start(RATE, REQUESTS)
             say(f"live traffic runs: {RATE} requests a second by real households")
         self.rows[recipe] = row
 
