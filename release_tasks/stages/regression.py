@@ -95,7 +95,9 @@ def _checks(context: StageContext, draft: ReportDraft, scores: list[CaseScore]) 
         fine = s.finding is not Finding.blocked
         draft.check(name, fine, f"{s.case.metric} {s.candidate:.3f}", f"at least {s.case.min_score:.3f}", s.case.title)
     tags = by_tag(scores, context.spec.regression.max_drop)
-    flagged = [s.case.id for s in scores if s.finding is Finding.flagged] + [t.tag for t in tags if t.flagged]
+    flagged = [s.case.id for s in scores if s.finding is Finding.flagged] + [
+        f"group {t.tag}" for t in tags if t.flagged
+    ]
     mean = float(np.mean([s.candidate for s in scores]))
     known = [s.stable for s in scores if s.stable is not None]
     against = f", stable {np.mean(known):.4f}" if known else ", no stable release to compare with"
