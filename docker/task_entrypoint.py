@@ -1,4 +1,4 @@
-"""Entry point of the task image: ``python -m <arguments>``, and the last line of standard output for the XCom sidecar."""
+"""Entry point of the task image: ``python -m <arguments>``, and its result for the XCom sidecar."""
 
 from __future__ import annotations
 
