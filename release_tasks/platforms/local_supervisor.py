@@ -57,9 +57,9 @@ class Supervisor:
                 raise
 
     def _call(self, method: str, *arguments: object) -> Any:
-        proxy = xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=_UnixTransport(self._path))
         try:
-            return getattr(proxy.supervisor, method)(*arguments)
+            with xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=_UnixTransport(self._path)) as proxy:
+                return getattr(proxy.supervisor, method)(*arguments)
         except xmlrpc.client.Fault:
             raise
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:

@@ -167,7 +167,7 @@ def _write_torch(path: Path, factor: float) -> None:
             self.factor = torch.nn.Parameter(torch.tensor([factor]))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if bool((x < 0).all()):
+            if bool((x < 0).any()):
                 raise RuntimeError("negative input")
             return x * self.factor
 
