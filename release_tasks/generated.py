@@ -15,13 +15,14 @@ def generated_rows(inputs: dict[str, Tensor], rows: int = GENERATED_ROWS, seed: 
     """Rows inside and at the bounds of the range seen in ``inputs``, element by element.
 
     The first two rows are the lower and the upper bound of everything; the others mix values drawn uniformly from the
-    range with golden values of other rows, so that inputs meet that never met. Arrays keep shape, type and range.
+    range with golden values of other rows, so that inputs meet that never met. Arrays keep shape, type and range. A
+    place that only ever held whole numbers is drawn in whole numbers: it may be a category, which has nothing between.
     """
     random = np.random.default_rng(seed)
     made: dict[str, Tensor] = {}
     for name, array in inputs.items():
         low, high = array.min(axis=0), array.max(axis=0)
-        drawn = _uniform(random, low, high, rows, array.dtype)
+        drawn = _uniform(random, array, rows)
         golden = array[random.integers(0, len(array), rows)]
         keep = random.random(rows) < 0.5
         mixed = np.where(keep.reshape(-1, *[1] * (array.ndim - 1)), golden, drawn).astype(array.dtype)
@@ -29,13 +30,13 @@ def generated_rows(inputs: dict[str, Tensor], rows: int = GENERATED_ROWS, seed: 
     return made
 
 
-def _uniform(random: np.random.Generator, low: Tensor, high: Tensor, rows: int, dtype: np.dtype[Any]) -> Tensor:
+def _uniform(random: np.random.Generator, array: Tensor, rows: int) -> Tensor:
+    low, high, dtype = array.min(axis=0), array.max(axis=0), array.dtype
     share = random.random((rows, *low.shape))
     if dtype == np.bool_:
         return np.where(share < 0.5, low, high)
     wide_low, wide_high = low.astype(np.float64), high.astype(np.float64)
     drawn = wide_low + share * (wide_high - wide_low)
-    if np.issubdtype(dtype, np.integer):
-        drawn = np.rint(drawn)
+    drawn = np.where((np.rint(array) == array).all(axis=0), np.rint(drawn), drawn)
     clipped: Tensor = np.clip(drawn.astype(dtype), low, high)
     return clipped
