@@ -108,6 +108,22 @@ def _load(context: StageContext, plan: LoadPlan) -> LoadResult:
         return LoadResult.model_validate_json(answer.read_text(encoding="utf-8"))
 
 
+def _watch(context: StageContext, command: list[str], limit_s: float) -> tuple[int, list[str]]:
+    """Run a command to its end, or kill it at the limit; its exit code and what it said."""
+    lines: list[str] = []
+    try:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            stop = threading.Timer(limit_s, process.kill)
+            stop.start()
+            for line in process.stderr or ():
+                lines.append(line.rstrip())
+                context.say(lines[-1])
+            stop.cancel()
+    except OSError as error:
+        raise ComponentDown(f"the load process did not start: {error}", remedy="run `make setup`") from error
+    return process.returncode, lines
+
+
 def _judge(context: StageContext, draft: ReportDraft, model: ModelSpec, result: LoadResult) -> None:
     for phase in PHASES:
         load = result.phases[phase][model.name]
