@@ -48,7 +48,12 @@ def look(production: Production) -> bool:
         return False
     assert state.candidate is not None
     owner = state.lease.holder if state.lease else "nobody"
-    recovery.roll_back(production, f"guard: the lease of {owner} ran out at {state.weight} %")
+    recovery.roll_back(
+        production,
+        f"guard: the lease of {owner} ran out at {state.weight} %",
+        # Asked again under the lock: the holder may have come back meanwhile.
+        when=lambda s: lease_ran_out(s, production.now().timestamp()),
+    )
     return True
 
 

@@ -7,6 +7,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from release_tasks.clients.triton import TritonServer
 from release_tasks.errors import ReleaseError, RollbackFailed, ServingError, TrafficError
-from release_tasks.platforms.state import LiveRelease
+from release_tasks.platforms.state import LiveRelease, ServingState
 from release_tasks.platforms.state import roll_back as rolled_back
 from release_tasks.production import Production
 from release_tasks.settings import Endpoints
@@ -40,20 +41,33 @@ class Proof:
         return "; ".join(self.lines)
 
 
-def roll_back(production: Production, why: str) -> Proof:
+def always(state: ServingState) -> bool:
+    """Whatever is live."""
+    return True
+
+
+def roll_back(production: Production, why: str, when: Callable[[ServingState], bool] = always) -> Proof:
     """End the candidacy, give all traffic to the last good release and prove that it answers.
 
     Without a candidate nothing is changed, and the stable release is proved all the same.
+
+    Args:
+        production: what is rolled back.
+        why: for the record.
+        when: asked again under the state's lock; a candidate that it does not mean is left alone.
 
     Raises:
         RollbackFailed: a person must act; the message says what to do.
     """
     began = time.monotonic()
-    state = production.platform.state()
-    candidate = state.candidate
-    _write(production, why)
-    stable = state.stable
-    if candidate is not None:
+    taken: list[LiveRelease] = []
+
+    def change(state: ServingState) -> ServingState:
+        taken[:] = [state.candidate] if state.candidate and when(state) else []
+        return rolled_back(state, why) if taken else state
+
+    stable = _write(production, change).stable
+    for candidate in taken:
         production.say(f"rolled back {candidate.release}: {why}")
         production.record_if_possible(candidate.uri, "rolled_back", why)
     if stable is None:
@@ -101,20 +115,20 @@ def prove(production: Production, release: LiveRelease, began: float | None = No
     return Proof(release.release, release.slot, time.monotonic() - start, tuple(lines))
 
 
-def _write(production: Production, why: str) -> None:
-    for attempt in range(1, WRITE_TRIES + 1):
+def _write(production: Production, change: Callable[[ServingState], ServingState]) -> ServingState:
+    attempt = 1
+    while True:
         try:
-            production.platform.apply(lambda state: rolled_back(state, why))
-            return
+            return production.platform.apply(change)
         except TrafficError as error:
             production.say(f"the traffic layer refused the rollback ({attempt} of {WRITE_TRIES}): {error.message}")
             if attempt == WRITE_TRIES:
-                stable = production.platform.state().stable
                 raise RollbackFailed(
                     f"the weights could not be put back: {error.message}",
-                    remedy=_by_hand(production, stable),
+                    remedy=_by_hand(production, production.platform.state().stable),
                     log_tail=error.log_tail,
                 ) from error
+            attempt += 1
             production.sleep(0.5)
 
 

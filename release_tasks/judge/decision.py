@@ -157,9 +157,9 @@ def _missing(question: Question, evidence: Evidence, views: tuple[MetricView, ..
         return "; ".join(_gap(v) for v in unproved)
     if watched < policy.min_bake_s:
         return f"baked {watched:.0f} of {policy.min_bake_s:.0f} s"
-    silent = [v.metric for v in views if v.limit is not None and v.counts.stable <= 0]
-    if question.weight < 100 and silent:
-        return f"stable answered no request in this step ({silent[0]}), so there is nothing to compare with"
+    # Not per model: a model that is new in this release has no stable side.
+    if question.weight < 100 and all(v.counts.stable <= 0 for v in views if v.metric == ERRORS):
+        return "stable answered no request in this step, so there is nothing to compare with"
     if against >= -math.log(policy.beta):
         return f"suspicious: the e-value against the release is {show(against)}"
     return ""

@@ -153,7 +153,8 @@ def _judged(step: Step, fence: Fence) -> StageReport:
         save_evidence(step.context, evidence.with_passed(step.context.step))
     elif decision.ruling is Ruling.roll_back:
         # Users are harmed now; the orchestrator may take its time to schedule settle.
-        proof = recovery.roll_back(step.production, f"step {step.context.step + 1}: {decision.reason}")
+        why = f"step {step.context.step + 1}: {decision.reason}"
+        proof = recovery.roll_back(step.production, why, when=lambda s: s.epoch == fence.epoch)
         step.draft.details["rollback"] = proof.text()
         step.draft.numbers["rollback_s"] = round(proof.seconds, 2)
     elif step.context.spec.canary.on_inconclusive == "hold":

@@ -63,7 +63,7 @@ def _candidate(
         )
         return draft.finish()
     why = context.options.get("reason") or _why(context, state)
-    proof = recovery.roll_back(production, why)
+    proof = recovery.roll_back(production, why, when=lambda s: s.candidate == state.candidate)
     return _rolled_back(context, production, draft, place, (why, proof.text()))
 
 

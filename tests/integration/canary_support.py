@@ -138,7 +138,6 @@ class Story:
             holder=holder,
             release_uri=release.uri,
             step=step - 1,
-            options={"reason": "a person's reason"},
         )
 
     def outcome(self, release: LiveRelease) -> str | None:

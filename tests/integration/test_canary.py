@@ -5,17 +5,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from release_tasks.cli import run_stage
-from release_tasks.errors import Fenced, LockHeld, NotSigned, RolledBack, StageOrderError
+from release_tasks.clients.prometheus import Prometheus
+from release_tasks.errors import Fenced, LockHeld, MetricsError, NotSigned, RolledBack, StageOrderError
+from release_tasks.judge.evidence import Evidence, Role
 from release_tasks.outcome import Verdict
 from release_tasks.pick import pick
 from release_tasks.platforms import state as serving
 from release_tasks.platforms.base import Platform
+from release_tasks.platforms.state import LiveModel
 from release_tasks.settings import Settings
+from release_tasks.telemetry import Telemetry
 from tests.integration.canary_support import Story, Users, spec_text
 from tests.integration.conftest import ROOT, wait_until
 
@@ -136,18 +141,39 @@ def test_lock_and_order_and_fence(story: Story) -> None:
     assert story.platform.weights() == {"blue": 100, "green": 0}
 
 
-def test_without_traffic_the_step_is_inconclusive_and_settle_goes_back(story: Story) -> None:
+def test_without_eyes_or_traffic_nothing_passes(story: Story) -> None:
     story.stable(story.release("stable", "blue"))
     quiet = story.release("quiet", "green", factor=3)
     story.sign(quiet)
-    report = run_stage("canary", story.context(quiet, deadline_s=3))
-    assert report.verdict is Verdict.inconclusive
-    assert "not decided within 3 s" in report.reason()
+    blind = story.settings.model_copy(update={"prometheus": "http://127.0.0.1:9"})
+    with pytest.raises(MetricsError, match=r"Prometheus at http://127\.0\.0\.1:9 does not answer"):
+        run_stage("canary", replace(story.context(quiet), settings=blind))
+    assert story.platform.weights() == {"blue": 100, "green": 0}
+
+    held = run_stage("canary", story.context(quiet, deadline_s=2, on_inconclusive="hold"))
+    assert held.verdict is Verdict.inconclusive
+    assert "not decided within 2 s" in held.reason()
+    assert run_stage("settle", story.context(quiet)).verdict is Verdict.inconclusive
+    assert story.platform.weights() == {"blue": 90, "green": 10}
+
     with pytest.raises(StageOrderError):
-        run_stage("canary", story.context(quiet, 2))
+        run_stage("promote", story.context(quiet))
+    assert run_stage("canary", story.context(quiet, deadline_s=2)).verdict is Verdict.inconclusive
     with pytest.raises(RolledBack, match="not decided"):
         run_stage("settle", story.context(quiet))
     assert story.served() == 2
+
+
+def test_prometheus_that_dies_is_a_look_without_evidence(story: Story) -> None:
+    telemetry = Telemetry(
+        prometheus=Prometheus("http://127.0.0.1:9"),
+        models=(LiveModel(name="tiny", sla_ms=250),),
+        slots={"blue": Role.stable, "green": Role.canary},
+        scrape_interval_s=1,
+    )
+    evidence = Evidence(release="r").observe(telemetry.look(), 0)
+    assert evidence.intervals == ()
+    assert "does not answer" in next(iter(evidence.discarded))
 
 
 def test_killed_gate_is_settled_from_live_state(story: Story) -> None:
