@@ -77,10 +77,10 @@ class Command:
         try:
             while (code := self._process.poll()) is None:
                 time.sleep(POLL_S)
-            for reader in readers:
-                reader.join(timeout=5)
         finally:
             self.stop()
+        for reader in readers:
+            reader.join(timeout=5)
         return Finished(code, _json(self._last), list(self._tail))
 
     def stop(self, grace_s: float = 3.0) -> None:
@@ -104,15 +104,17 @@ class Command:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
     def _follow_output(self, stream: IO[str]) -> None:
-        for line in stream:
-            if line.strip():
-                self._last = line.strip()
-                self.say(line.rstrip())
+        with stream:
+            for line in stream:
+                if line.strip():
+                    self._last = line.strip()
+                    self.say(line.rstrip())
 
     def _follow_errors(self, stream: IO[str]) -> None:
-        for line in stream:
-            self._tail.append(line.rstrip())
-            self.say(line.rstrip())
+        with stream:
+            for line in stream:
+                self._tail.append(line.rstrip())
+                self.say(line.rstrip())
 
 
 def _signal_group(group: int, number: int) -> None:

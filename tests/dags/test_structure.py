@@ -64,7 +64,7 @@ def test_export_and_parity_are_mapped_per_model(bag: Any) -> None:
 def test_a_release_that_fails_anywhere_fails_the_run(bag: Any) -> None:
     """Every leaf needs all that is above it, so none can succeed over a failed stage."""
     dag = bag.dags["model_release"]
-    rules = {task.task_id: str(task.trigger_rule) for task in dag.tasks}
+    rules = {task.task_id: task.trigger_rule.value for task in dag.tasks}
     assert set(rules.values()) == {"all_success"}, rules
     assert "approve" in {t.task_id for t in dag.get_task("promote_now").get_flat_relatives(upstream=True)}
 
