@@ -34,7 +34,8 @@ def _uniform(random: np.random.Generator, array: Tensor, rows: int) -> Tensor:
     low, high, dtype = array.min(axis=0), array.max(axis=0), array.dtype
     share = random.random((rows, *low.shape))
     if dtype == np.bool_:
-        return np.where(share < 0.5, low, high)
+        flags: Tensor = np.where(share < 0.5, low, high)
+        return flags
     wide_low, wide_high = low.astype(np.float64), high.astype(np.float64)
     drawn = wide_low + share * (wide_high - wide_low)
     drawn = np.where((np.rint(array) == array).all(axis=0), np.rint(drawn), drawn)
