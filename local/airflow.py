@@ -24,8 +24,8 @@ from release_tasks.settings import SETTINGS_VARIABLE
 USERS = {"admin": "admin", "alice": "op", "bob": "user", "vic": "viewer"}
 PARALLELISM = 6  # every slot is a process of 31 MB, busy or not
 
-_HEALTHY_S = 180
-_MIGRATE_S = 300
+_HEALTHY_S = 600  # 20 s on an idle machine; imports crawl on a loaded one
+_MIGRATE_S = 600
 
 # Option of the command, and the name under which the health page reports it. No component serves logs on a port of its
 # own: all of them write to one folder, and the api-server reads them there.

@@ -83,7 +83,8 @@ def _as_nobody() -> list[str]:
         )
     capabilities = "+dac_override,+dac_read_search"
     identity = ["--reuid=nobody", "--regid=nogroup" if _has_nogroup() else "--regid=nobody", "--clear-groups"]
-    return ["setpriv", *identity, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}"]
+    # Changing the user clears the death signal that supervisord's components carry, so it is set again.
+    return ["setpriv", "--pdeathsig=INT", *identity, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}"]
 
 
 def _has_nogroup() -> bool:

@@ -21,6 +21,7 @@ from release_tasks.errors import ComponentDown, ReleaseError
 
 _ATTEMPTS = 3  # a port may be taken between choosing and binding it
 _STOP_S = 20
+_WORD_S = 20  # between two words about a component that takes long
 _STOP_ORDER = ("traffic", "guard", "airflow", "envoy")  # users first, then the rest
 
 
@@ -77,6 +78,7 @@ def status(run: Path) -> int:
 
 def _start(paths: Paths, without: frozenset[str]) -> None:
     began = time.monotonic()
+    _keep_old_logs(paths)
     prepared = plan.prepare(paths, without)
     triton.assemble_backends(paths.backends)
     supervisor.launch(paths, supervisor.write_configuration(paths, prepared.components))
@@ -97,6 +99,14 @@ def _start(paths: Paths, without: frozenset[str]) -> None:
     _say(f"up in {time.monotonic() - began:.0f} s: {paths.settings}")
 
 
+def _keep_old_logs(paths: Paths) -> None:
+    """Every start has logs of its own, so that a tail shows this start; those of the one before are kept."""
+    before = paths.run / "logs.before"
+    shutil.rmtree(before, ignore_errors=True)
+    paths.logs.rename(before)
+    paths.logs.mkdir()
+
+
 def _wait(paths: Paths, component: Component, began: float) -> None:
     """Wait until a component is healthy, telling a person.
 
@@ -104,8 +114,12 @@ def _wait(paths: Paths, component: Component, began: float) -> None:
         ComponentDown: it ended, or was not healthy in time.
     """
     rpc = supervisor.connect(paths).supervisor
+    next_word = began + _WORD_S
     while True:
         waited = time.monotonic() - began
+        if time.monotonic() > next_word:
+            next_word += _WORD_S
+            _say(f"  {component.name:<22} not ready yet after {waited:.0f} s")
         state = rpc.getProcessInfo(component.name)["statename"]
         if state == "RUNNING" and (component.healthy is None or component.healthy()):
             _say(f"  {component.name:<22} ready after {waited:.1f} s")
