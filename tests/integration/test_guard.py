@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from release_tasks.platforms import state as serving
 from release_tasks.platforms.base import Platform
 from release_tasks.settings import SETTINGS_VARIABLE, Settings
 from tests.integration.canary_support import Story
@@ -28,12 +29,17 @@ def guard(story: Story, settings: Settings) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90, check=False)
 
 
-def test_lease_that_ran_out_brings_stable_back_without_prometheus(story: Story) -> None:
+def test_living_lease_is_left_alone_and_one_that_ran_out_brings_stable_back(story: Story) -> None:
     stable = story.stable(story.release("stable", "blue", factor=2))
     candidate = story.release("orphan", "green", factor=3)
-    story.in_flight(candidate, 50, lease_s=1.5)
+    fence = story.in_flight(candidate, 50, lease_s=120)
+    looked = guard(story, story.settings)
+    assert (looked.returncode, looked.stderr) == (0, "")
+    assert story.platform.weights() == {"blue": 50, "green": 50}
+
+    story.platform.apply(lambda s: serving.renew(s, fence, time.time(), 0.2))
+    time.sleep(0.3)
     blind = story.settings.model_copy(update={"prometheus": "http://127.0.0.1:9"})
-    time.sleep(1.6)
     looked = guard(story, blind)
     assert looked.returncode == 0, looked.stderr
     assert "the lease of run-1 ran out at 50 %" in looked.stderr
@@ -42,11 +48,3 @@ def test_lease_that_ran_out_brings_stable_back_without_prometheus(story: Story) 
     assert story.platform.state().stable == stable
     assert story.outcome(candidate) == "rolled_back"
     assert story.served() == 2
-
-
-def test_living_lease_is_left_alone(story: Story) -> None:
-    story.stable(story.release("stable", "blue"))
-    story.in_flight(story.release("alive", "green"), 50, lease_s=120)
-    looked = guard(story, story.settings)
-    assert (looked.returncode, looked.stderr) == (0, "")
-    assert story.platform.weights() == {"blue": 50, "green": 50}

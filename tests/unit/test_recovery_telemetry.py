@@ -2,9 +2,7 @@
 
 import pytest
 
-from release_tasks.judge.evidence import Evidence, Role
-from release_tasks.platforms.state import LiveModel
-from release_tasks.telemetry import Telemetry, is_bad
+from release_tasks.telemetry import is_bad
 
 
 @pytest.mark.parametrize(
