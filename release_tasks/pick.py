@@ -27,7 +27,7 @@ class Picked:
 
     def as_json(self) -> dict[str, str | None]:
         """For the orchestrator."""
-        return {"release": self.release, "release_uri": self.release, "spec": self.spec}
+        return {"release": self.release, "spec": self.spec}
 
 
 def pick(name: str, say: Callable[[str], None] = _say) -> Picked:
