@@ -114,7 +114,7 @@ def _wait(paths: Paths, component: Component, began: float) -> None:
         ComponentDown: it ended, or was not healthy in time.
     """
     rpc = supervisor.connect(paths).supervisor
-    next_word = began + _WORD_S
+    next_word = time.monotonic() + _WORD_S
     while True:
         waited = time.monotonic() - began
         if time.monotonic() > next_word:

@@ -57,9 +57,9 @@ class Supervisor:
                 raise
 
     def _call(self, method: str, *arguments: object) -> Any:
+        proxy = xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=_UnixTransport(self._path))
         try:
-            with xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=_UnixTransport(self._path)) as proxy:
-                return getattr(proxy.supervisor, method)(*arguments)
+            return getattr(proxy.supervisor, method)(*arguments)
         except xmlrpc.client.Fault:
             raise
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
@@ -72,10 +72,16 @@ class Supervisor:
 class _UnixTransport(xmlrpc.client.Transport):
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._path = path
+        self._made = _UnixConnection(path)
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        return _UnixConnection(self._path)
+        return self._made
+
+    def request(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().request(*arguments, **options)
+        finally:
+            self._made.close()
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -29,7 +29,7 @@ LEASE_S = 600.0
 
 def infer(
     url: str, rows: list[list[float]], name: str = "x", headers: dict[str, str] | None = None
-) -> tuple[int, str, Any]:
+) -> tuple[int, str | None, Any]:
     """Status, slot that answered, and the first output (or the error) of one request to the model `tiny`."""
     body = {"inputs": [{"name": name, "datatype": "FP32", "shape": [len(rows), 4], "data": rows}]}
     request = urllib.request.Request(
@@ -37,9 +37,9 @@ def infer(
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as response:
-            status, served, text = response.status, response.headers.get("x-served-by", ""), response.read()
+            status, served, text = response.status, response.headers.get("x-served-by"), response.read()
     except urllib.error.HTTPError as error:
-        status, served, text = error.code, error.headers.get("x-served-by", ""), error.read()
+        status, served, text = error.code, error.headers.get("x-served-by"), error.read()
     answer = json.loads(text) if text.startswith(b"{") else text.decode()
     return status, served, answer["outputs"][0]["data"] if status == 200 else answer
 
@@ -59,9 +59,9 @@ def make_stable(platform: LocalPlatform, release: LiveRelease) -> None:
 
 
 @contextmanager
-def users(url: str, count: int = 4) -> Iterator[Counter[tuple[int, str]]]:
+def users(url: str, count: int = 4) -> Iterator[Counter[tuple[int, str | None]]]:
     """Users who ask without a pause; the counter holds (status, slot)."""
-    seen: Counter[tuple[int, str]] = Counter()
+    seen: Counter[tuple[int, str | None]] = Counter()
     stop, lock = threading.Event(), threading.Lock()
 
     def ask() -> None:
@@ -248,6 +248,57 @@ def test_series_look_like_istio_and_probes_stay_out(
     # Attempts behind the users' requests, and the server's own counters, carry the slot too.
     assert query(serving_stack, 'envoy_cluster_upstream_rq{envoy_cluster_name="blue",envoy_response_code="200"}')
     assert query(serving_stack, 'nv_inference_request_success{destination_workload="blue",model="tiny"}')
+
+
+def test_grpc_users_are_counted_by_slot_and_nothing_live_is_a_503(
+    platform: LocalPlatform, publish: Publish, serving_stack: Settings
+) -> None:
+    import tritonclient.grpc as grpc
+
+    status, served, text = infer(serving_stack.traffic.http, [[1, 2, 3, 4]])
+    assert (status, served, text) == (503, None, "no release is live")
+    make_stable(platform, publish("grpc-users", slot="blue"))
+    tensor = grpc.InferInput("x", [1, 4], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 4), dtype=np.float32))
+    labels = '{destination_workload="blue",model="grpc",response_code="200",grpc_response_status="%s"}'
+
+    def count(code: int) -> float:
+        found = query(serving_stack, f"istio_requests_total{labels % code}")
+        return float(found[0]["value"][1]) if found else 0.0
+
+    fine, refused = count(0), count(3)
+    with grpc.InferenceServerClient(serving_stack.traffic.grpc) as client:
+        for _ in range(3):
+            client.infer("tiny", [tensor])
+        wrong = grpc.InferInput("unknown", [1, 4], "FP32")
+        wrong.set_data_from_numpy(np.ones((1, 4), dtype=np.float32))
+        with pytest.raises(grpc.InferenceServerException):
+            client.infer("tiny", [wrong])
+    # gRPC errors travel in an answer with HTTP status 200: only the gRPC status tells them apart.
+    wait_until(lambda: (count(0), count(3)) == (fine + 3, refused + 1))
+
+
+def test_two_deployments_at_once_start_one_server(platform: LocalPlatform, publish: Publish) -> None:
+    release = publish("raced", slot="staging")
+    phases: list[SlotPhase] = []
+    threads = [
+        threading.Thread(target=lambda: phases.append(platform.deploy(release, deadline_s=READY_S).phase))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert phases == [SlotPhase.ready] * 3
+    assert platform.status("staging").release == "raced"
+    platform.remove("staging")
+
+
+def test_a_server_that_takes_too_long_is_stopped(platform: LocalPlatform, publish: Publish) -> None:
+    with pytest.raises(ServingError, match="not ready within 0 s"):
+        platform.deploy(publish("late", slot="staging"), deadline_s=0.2)
+    assert platform.status("staging").phase is SlotPhase.failed
+    platform.remove("staging")
 
 
 def test_a_dead_envoy_is_a_traffic_error_and_nothing_is_recorded(
