@@ -30,6 +30,10 @@ class Golden:
         """Number of rows, the same for every array."""
         return len(next(iter(self.inputs.values())))
 
+    def first(self, rows: int) -> Golden:
+        """The first that many rows."""
+        return Golden({k: v[:rows] for k, v in self.inputs.items()}, {k: v[:rows] for k, v in self.outputs.items()})
+
 
 def load_golden(root: Path, model: ModelSpec) -> Golden:
     """Read and check the golden rows of a model of the candidate at ``root``. Pickled arrays are never loaded.

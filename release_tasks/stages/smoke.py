@@ -10,7 +10,7 @@ from release_tasks.artifacts import PublishedRelease
 from release_tasks.clients.triton import MetricSample, Protocol, TritonServer
 from release_tasks.context import ReportDraft, StageContext
 from release_tasks.errors import ServingError
-from release_tasks.golden import Golden, load_golden
+from release_tasks.golden import Golden, fits, load_golden
 from release_tasks.outcome import StageReport, Verdict
 from release_tasks.spec import ModelSpec, TensorSpec
 from release_tasks.staging import staging_fault, staging_server
@@ -70,8 +70,10 @@ def _infer(
         return
     milliseconds = (context.monotonic() - began) * 1000
     finite = all(array.size and np.all(np.isfinite(array)) for array in answer.values())
+    shaped = all(answer[o.name].shape[:1] == (1,) and fits(answer[o.name].shape[1:], o.shape) for o in model.outputs)
     shapes = {key: list(array.shape) for key, array in answer.items()}
-    draft.check(name, finite, f"{shapes} in {milliseconds:.1f} ms", detail="" if finite else "NaN, Inf or nothing")
+    fault = "" if finite and shaped else "NaN, Inf or nothing" if shaped else "not one row of the spec's shape"
+    draft.check(name, not fault, f"{shapes} in {milliseconds:.1f} ms", detail=fault)
     draft.numbers[f"{name}.ms"] = round(milliseconds, 3)
 
 
