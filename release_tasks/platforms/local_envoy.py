@@ -6,7 +6,6 @@ import json
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from release_tasks.errors import TrafficError
@@ -27,11 +26,6 @@ class EnvoyRoutes:
         self._admin = local.envoy_admin.rstrip("/")
         self._file = local.routes_dir / "rds.json"
         self._log = local.run_dir / "logs" / "envoy.log"
-
-    @property
-    def file(self) -> Path:
-        """The watched file."""
-        return self._file
 
     def commanded(self) -> dict[str, Any]:
         """RouteConfiguration in the watched file; empty where there is none."""
