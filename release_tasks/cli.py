@@ -18,6 +18,7 @@ import psutil
 
 from release_tasks import __version__
 from release_tasks.context import ReportDraft, StageContext
+from release_tasks.diagnosis import explain
 from release_tasks.errors import GateFailed, GateInconclusive, ReleaseError
 from release_tasks.outcome import StageReport, Verdict
 from release_tasks.sources import open_spec
@@ -116,6 +117,7 @@ def run_stage(stage: str, context: StageContext) -> StageReport:
     try:
         report: StageReport = module.run(context)
     except ReleaseError as error:
+        explain(error, context.settings)
         if _reported_since(context, stage, draft):
             raise
         draft.check(f"{stage}.{type(error).__name__}", Verdict.error, error.message, detail=error.remedy)
