@@ -51,7 +51,7 @@ def eligible(snap: Snapshot, limit: Limits) -> Ints:
 def golden(data: Dataset, snap: Snapshot, limit: Limits) -> dict[str, dict[str, Any]]:
     """Golden inputs per model: known and new households, so that both branches of the ranker are taken."""
     rng = np.random.default_rng(11)
-    known = rng.choice(eligible(snap, limit), size=96 - 16, replace=False)
+    known = rng.choice(eligible(snap, limit), size=80, replace=False)
     new = np.resize(np.flatnonzero(snap.items == 0), 16)
     home = np.concatenate([known, new])
     profile, history = retriever.inputs(data, snap, home)

@@ -14,6 +14,9 @@ from examples.recsys.features import DENSE, IDS
 from examples.recsys.samples import RANKER_INPUTS, Pairs, ranker_inputs
 
 BATCH = 2048
+# One thread: the same sums in the same order everywhere, and threads that wait for each other on a busy machine
+# are several times slower than a single one.
+torch.set_num_threads(1)
 OUTPUT = "score__0"
 
 

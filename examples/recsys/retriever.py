@@ -53,7 +53,9 @@ def train(data: Dataset, snaps: list[Snapshot]) -> Any:
     tf.keras.utils.set_random_seed(20170102)
     tf.config.experimental.enable_op_determinism()
     parts = [households(data, s, seed=s.cut, blanked=samples.BLANKED) for s in snaps]
-    profile, history, target = (np.concatenate([getattr(p, n) for p in parts]) for n in ("profile", "history", "target"))
+    profile, history, target = (
+        np.concatenate([getattr(p, n) for p in parts]) for n in ("profile", "history", "target")
+    )
     model = build(tf, data, profile)
     optimiser = tf.keras.optimizers.Adam(3e-3)
     variables = list(model.trainable_variables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict, deque
 from datetime import UTC, datetime
 from pathlib import Path

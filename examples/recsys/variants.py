@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 # Work that the check of long histories adds per request, milliseconds of one core: well over the ranker's 150 ms.
 CHECK_MS = 260.0
+# Trials on a busy machine look slower than they are; fewer passes than this would be too quick on an idle one.
+MIN_ROUNDS = 10_000
 # Purchase lines per activity level.
 LEVEL = 50
 CROSS_WIDTH = 18
@@ -63,7 +65,7 @@ def rounds_for(model: nn.Module) -> int:
             began = time.process_time()
             module.check(history)
             spent.append(time.process_time() - began)
-    return math.ceil(trial * CHECK_MS / (1000 * min(spent)))
+    return max(MIN_ROUNDS, math.ceil(trial * CHECK_MS / (1000 * min(spent))))
 
 
 class WithActivity(nn.Module):  # type: ignore[misc]
