@@ -21,6 +21,8 @@ from release_tasks.errors import CandidateError, DigestMismatch, ReleaseConflict
 from release_tasks.settings import Settings, StorageSettings, load_settings
 
 WORKERS = 8
+# Above this the client sends an object in several requests (a resumable upload).
+ONE_REQUEST = 8 * 2**20
 # The client's own default goes on for two minutes when nothing listens.
 DEADLINE_S = 12.0
 TIMEOUT_S = 30.0
@@ -152,18 +154,16 @@ class ObjectStore:
 
         blob = self._blob(uri)
         blob.md5_hash = digest.md5
+        # Some emulators honour the precondition only in uploads of one request, so a large object is asked for first.
+        if digest.size > ONE_REQUEST and self._taken_over(uri, digest):
+            return
         try:
             with self._errors(uri):
                 put(blob, if_generation_match=0, retry=_retry(), timeout=TIMEOUT_S, checksum=None)
         except StorageError as error:
             if not isinstance(error.__cause__, PreconditionFailed):
                 raise
-            found = self.info(uri)
-            if found is None or not same_bytes(found, digest):
-                raise ReleaseConflict(
-                    f"{uri} exists already with other bytes than are being released",
-                    remedy="a release is written once: start a new run, which gets a prefix of its own",
-                ) from error
+            self._taken_over(uri, digest)
             return
         found = self.info(uri)
         if found is None or not same_bytes(found, digest):
@@ -172,6 +172,22 @@ class ObjectStore:
                 f"{digest.size} bytes",
                 remedy="the object is not trusted; release again in a new run and have the store looked at",
             )
+
+    def _taken_over(self, uri: str, digest: FileDigest) -> bool:
+        """Whether the object is there already with these bytes.
+
+        Raises:
+            ReleaseConflict: it is there with others.
+        """
+        found = self.info(uri)
+        if found is None:
+            return False
+        if not same_bytes(found, digest):
+            raise ReleaseConflict(
+                f"{uri} exists already with other bytes than are being released",
+                remedy="a release is written once: start a new run, which gets a prefix of its own",
+            )
+        return True
 
     def _download_file(self, uri: str, folder: Path, expected: FileDigest) -> None:
         target = folder / expected.path

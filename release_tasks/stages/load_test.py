@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from release_tasks.artifacts import PublishedRelease
 from release_tasks.context import ReportDraft, StageContext
-from release_tasks.errors import ComponentDown, ServingError
+from release_tasks.errors import ComponentDown
 from release_tasks.golden import load_golden
 from release_tasks.judge.latency import judge_errors, judge_growth, judge_latency, summarise
 from release_tasks.loadtest.memory import MemorySampler, server_process
@@ -24,7 +24,7 @@ from release_tasks.loadtest.plan import PHASES, LoadPlan, LoadResult, Target
 from release_tasks.outcome import StageReport, Verdict
 from release_tasks.settings import STAGING
 from release_tasks.spec import ModelSpec
-from release_tasks.staging import staging_fault, staging_server
+from release_tasks.staging import staging_server
 
 ROWS_PER_REQUEST = 16
 BODIES = 32
@@ -41,13 +41,12 @@ def run(context: StageContext) -> StageReport:
     """
     published = context.workspace.load(PublishedRelease)
     draft = context.draft("load_test", published.release)
-    server = staging_server(context)
+    staging_server(context)
     host = context.need_settings().slots[STAGING].http
     process = server_process(host)
     with MemorySampler(process) if process else nullcontext() as sampler:
         result = _load(context, _plan(context, host))
-    if not server.live():
-        raise staging_fault(context, ServingError("it stopped answering during the load test"))
+    staging_server(context)  # still up, and still this release: another run may have taken staging meanwhile
     for model in context.spec.models:
         _judge(context, draft, model, result)
     _memory(context, draft, sampler)

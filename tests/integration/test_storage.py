@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
         path = root / f"sub{number % 3}" / f"file {number}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes([number]) * (number * 1000))
+    (root / "large.bin").write_bytes(b"L" * (9 * 2**20))  # sent in several requests
     return root
 
 
@@ -58,9 +59,11 @@ def test_uploading_again_changes_nothing_and_other_bytes_are_refused(
     before = {i.uri: i.generation for i in store.list(prefix)}
     store.upload_files(folder, files, prefix, _silent)
     assert {i.uri: i.generation for i in store.list(prefix)} == before
-    (folder / files[0].path).write_bytes(b"other")
-    with pytest.raises(ReleaseConflict, match="other bytes"):
-        store.upload_files(folder, digest_tree(folder), prefix, _silent)
+    for path in (files[0].path, "large.bin"):
+        (folder / path).write_bytes((folder / path).read_bytes() + b"other")
+        changed = tuple(f for f in digest_tree(folder) if f.path == path)
+        with pytest.raises(ReleaseConflict, match="other bytes"):
+            store.upload_files(folder, changed, prefix, _silent)
     assert {i.uri: i.generation for i in store.list(prefix)} == before
 
 
