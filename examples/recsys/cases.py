@@ -30,7 +30,8 @@ class Kind:
 def build(data: Dataset, snap: Snapshot, eligible: Ints) -> list[dict[str, Any]]:
     """The cases as the case file holds them. ``eligible`` are household indices; each is used once at most."""
     home, product = samples.bought(data, snap.cut)
-    cases, used = [], set()
+    cases: list[dict[str, Any]] = []
+    used: set[int] = set()
     for kind in _kinds(data, snap, home, product):
         figure = np.full(len(data.household_id), -np.inf)
         pool = np.flatnonzero(snap.items == 0) if "new" in kind.tags else eligible

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from examples.recsys import features
 from examples.recsys.data import WINDOW_DAYS, Dataset, Floats, Ints
@@ -62,7 +63,13 @@ def pairs(data: Dataset, snap: Snapshot, *, seed: int, blanked: float = 0.0) -> 
 
 
 def rows(
-    data: Dataset, snap: Snapshot, home: Ints, product: Ints, *, label: Floats | None = None, blank: Ints | None = None
+    data: Dataset,
+    snap: Snapshot,
+    home: Ints,
+    product: Ints,
+    *,
+    label: Floats | None = None,
+    blank: NDArray[np.bool_] | None = None,
 ) -> Pairs:
     """Features of given pairs. ``blank`` marks households (by index) whose history is hidden."""
     found = Pairs(
@@ -85,7 +92,10 @@ def newcomer(snap: Snapshot) -> Snapshot:
     """The snapshot as it looks for households that have never bought anything."""
     names = ("items", "baskets", "last_day", "spend", "discount", "history", "category", "category_last", "department")
     return replace(
-        snap, **{n: np.zeros_like(getattr(snap, n)) for n in names}, pair_key=np.array([-1]), pair_last=np.zeros(1)
+        snap,
+        **{n: np.zeros_like(getattr(snap, n)) for n in names},
+        pair_key=np.array([-1]),
+        pair_last=np.zeros(1, np.float32),
     )
 
 

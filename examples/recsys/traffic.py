@@ -1,4 +1,6 @@
-"""Replay real households through the proxy: ``python -m examples.recsys.traffic --url URL --data FILE --rate R --stats OUT``.
+"""Replay real households through the proxy.
+
+``python -m examples.recsys.traffic --url URL --data FILE --rate R --stats OUT [--seconds N]``
 
 All three models get an equal share of a constant total rate; households come in the order of their real visits, from
 the start again when the file is through. Stops on SIGTERM, or after ``--seconds``.

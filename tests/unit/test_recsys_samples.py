@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_features_ignore_everything_on_or_after_the_cut(shop):
 
 def test_the_windows_of_labels_follow_one_another_and_end_before_the_held_out_one(shop):
     starts = [*data.TRAIN_CUTS, data.TEST_CUT]
-    assert all(b - a == data.WINDOW_DAYS for a, b in zip(starts, starts[1:], strict=False))
+    assert all(b - a == data.WINDOW_DAYS for a, b in itertools.pairwise(starts))
     home, product = samples.bought(shop, data.TRAIN_CUTS[0])
     lines = shop.purchases
     inside = (lines.day >= starts[0]) & (lines.day < starts[1]) & (lines.product > 0)
