@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("recsys-cache")
+    """RECSYS_CACHE names a cache to reuse; its key holds the code, so that it is never a stale one."""
+    named = os.environ.get("RECSYS_CACHE")
+    return Path(named).resolve() if named else tmp_path_factory.mktemp("recsys-cache")
 
 
 @pytest.fixture(scope="session")
@@ -228,4 +231,5 @@ def test_the_command_prints_json_last_and_leaves_no_scratch(candidates, cache, t
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["candidate"] == f"file://{tmp_path / 'c'}" and last["recipe"] == "better"
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
-    assert {p.name for p in cache.iterdir()} == {f"base-{cache_key()}", "traffic.npz"}
+    assert {f"base-{cache_key()}", "traffic.npz"} <= {p.name for p in cache.iterdir()}
+    assert not [p.name for p in cache.iterdir() if p.name.startswith(".")]
