@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -30,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", required=True, type=Path, help="folder of the candidate; replaced when it exists")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help=f"default {DEFAULT_CACHE}")
     options = parser.parse_args(arguments)
+    # An exception, unlike the default action, lets the scratch folders be removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     quality = build(options.recipe, options.out.resolve(), options.cache.resolve())
     line = {"candidate": f"file://{options.out.resolve()}", "recipe": options.recipe, "quality": quality}
     print(json.dumps(line))
