@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from local.demo_client import OVER, Airflow
-from local.demo_story import ASKED, END, PROMOTION, STAGING, Row
+from local.demo_story import ASKED, END, LOADED, PROMOTION, Row
 
 TRAINING, RELEASE, PROMOTE = "recsys_training", "model_release", "model_promotion"
 QUIET = ("none", "scheduled", "queued", "removed")
@@ -56,7 +56,7 @@ class Watch:
         self._milestones()
         row = self._ending()
         if row is not None:
-            self.reached.update({STAGING, ASKED, PROMOTION, END})
+            self.reached.update({LOADED, ASKED, PROMOTION, END})
             self.say(f"{self.recipe}: {row.verdict} at {row.stage}: {row.reason}")
         return row
 
@@ -74,8 +74,8 @@ class Watch:
             self._over[dag] = state
 
     def _milestones(self) -> None:
-        if self.state(RELEASE, "staging_turn") == "success":
-            self.reached.add(STAGING)
+        if self.state(RELEASE, "load_test") == "success":
+            self.reached.add(LOADED)
         if self.state(RELEASE, "regression") == "success":
             self.reached.add(ASKED)
         if self.state(RELEASE, "upload") == "success" and not self.release:

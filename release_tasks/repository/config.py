@@ -113,11 +113,12 @@ def _set_batching(config: Any, model: ModelSpec) -> None:
         made = config.dynamic_batching
         made.preferred_batch_size.extend(batching.preferred_batch_sizes)
         made.max_queue_delay_microseconds = batching.max_queue_delay_us
-        policy = made.default_queue_policy
-        policy.timeout_action = protobuf().ModelQueuePolicy.REJECT
-        policy.default_timeout_microseconds = batching.queue_policy.timeout_us
-        policy.allow_timeout_override = False
-        policy.max_queue_size = batching.queue_policy.max_queue_size
+        if batching.queue_policy is not None:
+            policy = made.default_queue_policy
+            policy.timeout_action = protobuf().ModelQueuePolicy.REJECT
+            policy.default_timeout_microseconds = batching.queue_policy.timeout_us
+            policy.allow_timeout_override = False
+            policy.max_queue_size = batching.queue_policy.max_queue_size
     if sequence is not None:
         made = config.sequence_batching
         made.max_sequence_idle_microseconds = sequence.max_sequence_idle_us

@@ -11,7 +11,6 @@ from release_tasks.repository.config import RELEASE_PARAMETER, WARM_UP_FOLDER
 
 Problem = tuple[str, str, str]  # code, place below the model folder, message
 _BACKENDS = frozenset({"pytorch", "onnxruntime", "tensorflow", "tensorrt", "python", "ensemble"})
-_REJECT = 0  # ModelQueuePolicy.TimeoutAction
 
 
 def check_config(config: Any, folder: Path, backend: str, sla_ms: int | None) -> Iterator[tuple[str, str]]:
@@ -85,9 +84,8 @@ def _ensemble(config: Any) -> Iterator[tuple[str, str]]:
 def _house(config: Any, sla_ms: int | None) -> Iterator[tuple[str, str]]:
     if config.HasField("dynamic_batching"):
         policy = config.dynamic_batching.default_queue_policy
-        limits = policy.max_queue_size and policy.default_timeout_microseconds
-        if not limits or policy.timeout_action != _REJECT:
-            yield "H002", "default_queue_policy does not limit the queue"
+        if policy.max_queue_size or policy.default_timeout_microseconds:
+            yield "H002", "default_queue_policy limits the queue"
         delay = config.dynamic_batching.max_queue_delay_microseconds
         if sla_ms is not None and delay > sla_ms * 100:
             yield "H004", f"max_queue_delay_microseconds is {delay}, a tenth of the SLA is {sla_ms * 100}"

@@ -65,9 +65,10 @@ RULES: dict[str, Rule] = {
     "C017": Rule("warm-up batches are not larger than max_batch_size", "lower them"),
     "H001": Rule("model names are ^[a-z][a-z0-9_]*$", "rename the model", origin="house"),
     "H002": Rule(
-        "the queue is limited: max_queue_size, a time-out, REJECT",
-        "set dynamic_batching.default_queue_policy",
+        "the dynamic batcher's queue has no limits of its own: with them, requests beyond one batch wait up to 500 ms",
+        "leave default_queue_policy out and limit pending requests in the proxy",
         origin="house",
+        blocks=False,
     ),
     "H003": Rule("parameter release_id names the release", "set it", origin="house"),
     "H004": Rule(

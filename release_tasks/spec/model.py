@@ -49,7 +49,7 @@ class ExportOptions(SpecPart):
 
 
 class QueuePolicy(SpecPart):
-    """Limits of the server's queue, so that overload is refused instead of piled up."""
+    """Limits of the server's queue. Any limit switches off the batcher's prefetching: see docs/adr/0006."""
 
     max_queue_size: int = Field(default=256, ge=1, description="Requests that may wait; more are rejected.")
     timeout_us: int = Field(default=1_000_000, ge=1, description="Microseconds a request may wait before rejection.")
@@ -62,7 +62,11 @@ class DynamicBatching(SpecPart):
     max_queue_delay_us: int = Field(
         default=1000, ge=0, description="Microseconds a batch is held open for more requests; low traffic pays it."
     )
-    queue_policy: QueuePolicy = Field(default_factory=QueuePolicy, description="Limits of the queue.")
+    queue_policy: QueuePolicy | None = Field(
+        default=None,
+        description="Limits of the queue. Null leaves overload to the proxy's limits, because with any limit here Triton "
+        "lets requests beyond one batch wait up to half a second.",
+    )
 
 
 class InstanceGroup(SpecPart):

@@ -43,7 +43,7 @@ def test_an_approval_marked_successful_by_hand_promotes_nothing(with_stable: Sta
         row = with_stable.when_it_ends(watch)
     finally:
         with_stable.answering = True
-    assert row.stage == "approve" and "may not sign" in row.reason, row
+    assert row.stage == "approve" and "rejected by (nobody)" in row.reason, row
     # Going round the gate altogether is no better: the promotion itself asks who signed.
     uri = with_stable.admin.xcom(RELEASE, run_id, "upload")["uri"]
     forced = f"e2e-forced-{time.time_ns()}"

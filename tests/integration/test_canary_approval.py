@@ -81,9 +81,13 @@ def test_cases_are_scored_on_both_and_signed_for_exactly_one_digest(story: Story
     assert digest in page
     assert run_stage("regression", context).outputs["digest"] == digest
 
-    for wrong in (answered(context, "0" * 64), answered(context, digest, approver="bob")):
+    by_nobody = answered(context, digest, approver="")
+    for wrong in (answered(context, "0" * 64), answered(context, digest, approver="bob"), by_nobody):
         with pytest.raises(NotSigned):
             run_stage("approve", wrong)
+    silence = run_stage("approve", answered(context, "", "reject", approver=""))
+    assert "rejected by (nobody)" in silence.reason()
+    assert not context.workspace.load(Approval).approved
     assert run_stage("approve", answered(context, digest, "reject")).verdict is Verdict.failed
     assert pick("tiny").release is None
     assert run_stage("approve", answered(context, digest)).verdict is Verdict.passed

@@ -166,7 +166,7 @@ BROKEN: list[tuple[str, Callable[[Path], None]]] = [
     ("C016", lambda f: (f / "warmup" / "x").unlink()),
     ("C017", _text(r"(model_warmup \{.*?)batch_size: 1", r"\1batch_size: 99")),
     ("H001", lambda f: f.rename(f.parent / "Ranker-2") and None),
-    ("H002", _text(r"max_queue_size: \d+", "")),
+    ("H002", _text(r"dynamic_batching \{", "dynamic_batching {\n  default_queue_policy { max_queue_size: 9 }")),
     ("H003", _text("release_id", "other")),
     ("H004", _text(r"max_queue_delay_microseconds: \d+", "max_queue_delay_microseconds: 20000")),
     ("H005", _text(r"instance_group \{.*?\n\}\n", "")),
@@ -189,6 +189,10 @@ def test_pytorch_names_and_savedmodel_layout(tmp_path: Path) -> None:
     for path in (flat / "ranker/1/model.savedmodel").iterdir():
         path.rename(flat / "ranker/1" / path.name)
     assert [f.code for f in lint(flat)] == ["L007"]
+
+
+def test_the_queue_has_no_limits_unless_the_spec_sets_them() -> None:
+    assert not _config(_spec()).dynamic_batching.HasField("default_queue_policy")
 
 
 def test_every_rule_has_a_breach_above_and_a_remedy() -> None:
