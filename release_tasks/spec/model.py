@@ -64,8 +64,8 @@ class DynamicBatching(SpecPart):
     )
     queue_policy: QueuePolicy | None = Field(
         default=None,
-        description="Limits of the queue. Null leaves overload to the proxy's limits, because with any limit here Triton "
-        "lets requests beyond one batch wait up to half a second.",
+        description="Limits of the queue. Null leaves overload to the proxy's limits, because with any limit here "
+        "Triton lets requests beyond one batch wait up to half a second.",
     )
 
 
