@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 import time
@@ -13,22 +13,30 @@ from typing import Any
 
 import pytest
 
-from local.demo import RATE, REQUESTS, session
+from local.demo import SUMMARY, session
 from local.demo_approver import Approver
 from local.demo_client import Airflow
 from local.demo_story import Row
 from local.demo_traffic import Users, served_release
-from local.demo_watch import PROMOTE, RELEASE, TRAINING, Watch
+from local.demo_watch import RELEASE, TRAINING, Watch
 from local.paths import ROOT, Paths
 
 PATIENCE_S = 900.0
 
 
-def python(*arguments: str, timeout: float = 600) -> None:
-    done = subprocess.run(
+@dataclass(frozen=True)
+class Told:
+    """What the demo printed, how it ended, and its rows by candidate."""
+
+    code: int
+    output: str
+    rows: dict[str, dict[str, Any]]
+
+
+def python(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
 @dataclass
@@ -96,10 +104,6 @@ class Stage:
         """Release that users get."""
         return served_release(self.paths, "ranker")
 
-    def start_users(self) -> None:
-        """Live traffic."""
-        self.users.start(RATE, REQUESTS)
-
     def weights(self) -> dict[str, int]:
         """Percent of traffic per slot, as Envoy has it in force."""
         from release_tasks.platforms import open_platform
@@ -119,34 +123,30 @@ class Stage:
 
 @pytest.fixture(scope="session")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A stack that is up already may be used instead: E2E_RUN_DIR names its folder; it must have no release."""
-    given = os.environ.get("E2E_RUN_DIR")
-    if given:
-        yield Path(given)
-        return
+    """A folder for a stack of its own, which is stopped at the end."""
     folder = tmp_path_factory.mktemp("stack") / "run"
     try:
-        python("local", "up", "--run-dir", str(folder))
         yield folder
     finally:
-        python("local", "down", "--run-dir", str(folder))
+        done = python("local", "down", "--run-dir", str(folder))
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="session")
-def stack(run_dir: Path) -> Stage:
+def told(run_dir: Path) -> Told:
+    """The demo, as a user runs it: seven candidates through the whole stack."""
+    SUMMARY.unlink(missing_ok=True)
+    done = python("local", "demo", "--run-dir", str(run_dir), timeout=2400)
+    assert SUMMARY.exists(), done.stdout[-4000:] + done.stderr[-2000:]
+    rows = {row["candidate"]: row for row in json.loads(SUMMARY.read_text(encoding="utf-8"))}
+    return Told(done.returncode, done.stdout, rows)
+
+
+@pytest.fixture(scope="session")
+def with_stable(told: Told, run_dir: Path) -> Stage:
+    """The stack that the demo leaves running: a stable release, and users who come."""
     paths = Paths(run_dir.resolve())
     admin = session(paths, "admin")
-    for dag in (TRAINING, RELEASE, PROMOTE, "model_rollback"):
-        admin.unpause(dag)
-    return Stage(paths, admin, Approver(session(paths, "alice"), print), Users(paths))
-
-
-@pytest.fixture(scope="session")
-def with_stable(stack: Stage) -> Any:
-    """The first release is live and users come."""
-    watch = stack.given_a_candidate("good")
-    row = stack.when_it_ends(watch)
-    assert row.verdict == "promoted", row
-    assert stack.stable() == watch.release
-    stack.start_users()
-    return stack
+    stage = Stage(paths, admin, Approver(session(paths, "alice"), print), Users(paths))
+    assert stage.stable(), told.output[-3000:]
+    return stage
