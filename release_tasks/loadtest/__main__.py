@@ -50,7 +50,11 @@ def user_class(plan: LoadPlan, recorder: Recorder) -> type[FastHttpUser]:
         wait_time = constant_throughput(plan.requests_per_user_s)
         network_timeout = 10.0
         connection_timeout = 5.0
-        order = itertools.cycle(plan.targets)
+
+        def on_start(self) -> None:
+            # Users who were spawned together would go on asking at the same instants: real ones do not.
+            self.order = itertools.cycle(random.sample(plan.targets, len(plan.targets)))
+            gevent.sleep(random.random() / plan.requests_per_user_s)
 
         @task  # type: ignore[untyped-decorator]
         def infer(self) -> None:
