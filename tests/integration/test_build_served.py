@@ -92,7 +92,8 @@ def test_server_knows_the_release_and_what_the_spec_says(built: StageContext, se
     assert server.server_release(model) == built.workspace.load(CandidateRecord).release
     config = server.model_config(model)
     assert int(config["max_batch_size"]) == built.spec.model(model).max_batch_size
-    assert config["dynamic_batching"]["default_queue_policy"]["timeout_action"] == "REJECT"
+    assert int(config["dynamic_batching"]["max_queue_delay_microseconds"]) == 1000
+    assert not config["dynamic_batching"].get("default_queue_policy")
     assert len(config["model_warmup"]) == 2
     assert int(config["instance_group"][0]["rate_limiter"]["priority"]) == 1
 
