@@ -68,6 +68,7 @@ def _coarse_ranker() -> dict[str, Any]:
         "sla_ms": 100,
         "size_budget_mb": 64,
         "max_batch_size": 64,
+        "typical_batch_size": 20,
         "config": {"priority": 2},
     }
 
@@ -84,6 +85,7 @@ def _ranker() -> dict[str, Any]:
         "sla_ms": 150,
         "size_budget_mb": 64,
         "max_batch_size": 64,
+        "typical_batch_size": 20,
         "config": {"priority": 2},
     }
 

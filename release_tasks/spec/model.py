@@ -146,6 +146,9 @@ class ModelSpec(SpecPart):
     sla_ms: int = Field(gt=0, description="Latency promise in milliseconds; must be an edge of the latency histogram.")
     size_budget_mb: float = Field(default=1536, gt=0, description="Largest size on disk, MiB.")
     max_batch_size: int = Field(default=64, ge=1, le=4096, description="Largest batch the server forms or accepts.")
+    typical_batch_size: int = Field(
+        default=1, ge=1, le=4096, description="Rows in a typical request of a client; the load test sends this many."
+    )
     export: ExportOptions = Field(default_factory=ExportOptions, description="How the model is exported.")
     config: ServingConfig = Field(default_factory=ServingConfig, description="How the server runs it.")
 
@@ -165,6 +168,8 @@ class ModelSpec(SpecPart):
         batching = self.config.dynamic_batching
         if batching and any(not 1 <= b <= self.max_batch_size for b in batching.preferred_batch_sizes):
             raise ValueError(f"preferred_batch_sizes must lie between 1 and max_batch_size ({self.max_batch_size})")
+        if self.typical_batch_size > self.max_batch_size:
+            raise ValueError(f"typical_batch_size must be at most max_batch_size ({self.max_batch_size})")
         if any(not 1 <= b <= self.max_batch_size for b in self.config.warm_up.batch_sizes):
             raise ValueError(f"warm_up.batch_sizes must lie between 1 and max_batch_size ({self.max_batch_size})")
         return self

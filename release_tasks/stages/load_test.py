@@ -26,7 +26,6 @@ from release_tasks.settings import STAGING
 from release_tasks.spec import ModelSpec
 from release_tasks.staging import staging_server
 
-ROWS_PER_REQUEST = 16
 BODIES = 32
 # Beyond the phases themselves: start of the interpreter and of Locust on a busy machine.
 GRACE_S = 120
@@ -66,7 +65,7 @@ def _plan(context: StageContext, host: str) -> LoadPlan:
 
 def _target(context: StageContext, model: ModelSpec) -> Target:
     golden = load_golden(context.workspace.candidate, model)
-    rows = min(ROWS_PER_REQUEST, model.max_batch_size, golden.rows)
+    rows = min(model.typical_batch_size, golden.rows)
     starts = range(0, golden.rows - rows + 1, rows)
     parts = [{name: array[i : i + rows] for name, array in golden.inputs.items()} for i in starts]
     bodies = tuple(_body(model, part) for part in parts[:BODIES])

@@ -34,6 +34,7 @@ def test_sample_is_accepted_with_defaults() -> None:
         ("models.0.sla_ms", 101, "(top level)", "no edge of the latency histogram"),
         ("models.0.sla_ms", "fast", "models[0].sla_ms", "integer"),
         ("models.0.max_batch_size", 0, "models[0].max_batch_size", "greater than or equal to 1"),
+        ("models.0.typical_batch_size", 65, "models[0]", "at most max_batch_size (64)"),
         ("models.0.inputs.0.shape", [0], "models[0].inputs[0]", "positive"),
         ("models.0.framework", "caffe", "models[0].framework", "Input should be"),
         ("models.0.config", {"priority": 0}, "models[0].config.priority", "greater than or equal to 1"),
