@@ -61,12 +61,18 @@ def inside(root: Path, relative: str, field: str) -> Path:
     Raises:
         CandidateError: it lies outside the candidate, or is missing.
     """
-    path = (root / relative).resolve()
+    try:
+        path = (root / relative).resolve()
+        exists = path.exists()
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL
+        raise CandidateError(
+            field=field, value=relative, rule="it is no usable file name", remedy="use a path below release.yaml"
+        ) from error
     if not path.is_relative_to(root.resolve()):
         raise CandidateError(
             field=field, value=relative, rule="it must lie inside the candidate", remedy="use a path below release.yaml"
         )
-    if not path.exists():
+    if not exists:
         raise CandidateError(
             field=field, value=relative, rule="the candidate has no such file", remedy="add it, or mend the path"
         )

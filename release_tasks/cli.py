@@ -27,6 +27,9 @@ from release_tasks.workspace import Workspace
 
 EXIT_OF = {Verdict.passed: 0, Verdict.failed: GateFailed.exit_code, Verdict.inconclusive: GateInconclusive.exit_code}
 
+# These bring traffic back to safety: a full disk must not stop them before they begin.
+UNSTOPPABLE = frozenset({"rollback", "settle"})
+
 
 def main(argv: list[str]) -> int:
     """Parse, run, print, and return the exit code."""
@@ -72,7 +75,7 @@ def _add_stage_arguments(command: argparse.ArgumentParser, stage: str) -> None:
     else:
         command.add_argument("--spec", required=True, help="release.yaml: a path, file:// or gs://")
     command.add_argument("--workspace", required=True, type=Path, help="folder of this run; kept between stages")
-    command.add_argument("--holder", default=f"cli-{os.getuid()}", help="who acts, for the release's lease")
+    command.add_argument("--holder", default=f"cli-{os.getuid()}", help="who acts; one holder at a time moves traffic")
     command.add_argument("--release", help="gs:// prefix of the published release; by default the workspace's own")
     if stage in PER_MODEL:
         command.add_argument("--model", help="only this model")
@@ -93,6 +96,11 @@ def _stage(arguments: argparse.Namespace) -> int:
     model = getattr(arguments, "model", None)
     if model is not None and model not in [m.name for m in spec.models]:
         raise _unknown_model(model, [m.name for m in spec.models])
+    step = getattr(arguments, "step", 1)
+    if step < 1:  # a step beyond the policy's last is left to the stage, where it is nothing to do
+        raise _unknown_step(step)
+    if arguments.stage not in UNSTOPPABLE:
+        workspace.prepare()
     context = StageContext(
         spec=spec,
         spec_uri=arguments.spec,
@@ -100,7 +108,7 @@ def _stage(arguments: argparse.Namespace) -> int:
         holder=arguments.holder,
         model=model,
         release_uri=arguments.release,
-        step=getattr(arguments, "step", 1) - 1,
+        step=step - 1,
         options={flag: getattr(arguments, flag) for flag in OPTIONS.get(arguments.stage, {})},
     )
     context.say(f"{arguments.stage}{f' {model}' if model else ''}: {STAGES[arguments.stage]}")
@@ -153,6 +161,12 @@ def _unknown_model(name: str, known: list[str]) -> ReleaseError:
     from release_tasks.errors import InvalidInput
 
     return InvalidInput(field="--model", value=name, rule="the spec has no such model", remedy=f"one of {known}")
+
+
+def _unknown_step(step: int) -> ReleaseError:
+    from release_tasks.errors import InvalidInput
+
+    return InvalidInput(field="--step", value=step, rule="steps are counted from 1", remedy="1 for the first step")
 
 
 def _plan(arguments: argparse.Namespace) -> int:

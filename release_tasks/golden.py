@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,24 @@ def load_golden(root: Path, model: ModelSpec) -> Golden:
 
 def _read(path: Path, place: str, name: str) -> dict[str, Tensor]:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        data = np.load(path, allow_pickle=False)
+        if not isinstance(data, np.lib.npyio.NpzFile):
+            raise ValueError("it holds one bare array")
+        with data:
             return {key: data[key] for key in data.files}
     except FileNotFoundError as error:
         raise GoldenDataError(
             field=place, value=name, rule="the file does not exist", remedy="add it to the candidate"
         ) from error
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        AttributeError,
+        zlib.error,
+        NotImplementedError,
+        zipfile.BadZipFile,
+    ) as error:
         raise GoldenDataError(
             field=place,
             value=name,

@@ -81,6 +81,13 @@ def load_settings(path: Path | None = None) -> Settings:
         raise InvalidInput(
             field=SETTINGS_VARIABLE, value=name, rule="the file does not exist", remedy="start the stack: `make up`"
         ) from error
+    except OSError as error:
+        raise InvalidInput(
+            field=SETTINGS_VARIABLE,
+            value=name,
+            rule=f"the file cannot be read: {error.strerror}",
+            remedy="name the settings file itself, and be allowed to read it",
+        ) from error
     except (ValidationError, ValueError) as error:
         raise InvalidInput(
             field=SETTINGS_VARIABLE, value=name, rule=f"the file is malformed: {error}", remedy="run `make down up`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from release_tasks.errors import CandidateError
+from release_tasks.errors import CandidateError, SpecError
 from release_tasks.spec import ReleaseSpec, load_spec, parse_spec
 
 
@@ -35,9 +35,23 @@ def open_spec(uri: str) -> ReleaseSpec:
     if path is None:
         from release_tasks.clients.storage import open_store
 
-        return parse_spec(open_store().read_text(uri), source=uri)
-    if not path.exists():
+        try:
+            text = open_store().read_text(uri)
+        except UnicodeDecodeError as error:
+            raise SpecError(
+                field=uri, value="the bytes", rule=f"it must be UTF-8 text ({error})", remedy="write it as UTF-8"
+            ) from error
+        return parse_spec(text, source=uri)
+    if not _exists(path):
         raise CandidateError(
             field="--spec", value=uri, rule="nothing lies there", remedy="check the address of the candidate"
         )
     return load_spec(path / "release.yaml" if path.is_dir() else path)
+
+
+def _exists(path: Path) -> bool:
+    """Whether something lies there; a name that no file can have, or one that may not be looked at, is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import BaseModel
+
 from release_tasks.artifacts import Record
-from release_tasks.errors import StageOrderError
+from release_tasks.errors import InvalidInput, StageOrderError
 from release_tasks.outcome import StageReport
 
 R = TypeVar("R", bound=Record)
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,24 @@ class Workspace:
     def repository(self) -> Path:
         """The Triton model repository."""
         return self.root / "repository"
+
+    def prepare(self) -> None:
+        """Make the folder, and see that files can be written in it.
+
+        Raises:
+            InvalidInput: it is a file, or may not be written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                field="--workspace",
+                value=str(self.root),
+                rule=f"it must be a folder in which files can be written ({getattr(error, 'strerror', None) or error})",
+                remedy="name another folder, or mend its permissions or the disk",
+            ) from error
 
     def save(self, record: Record) -> Path:
         """Write a record; an older one of the same kind and key is replaced."""
@@ -65,7 +86,7 @@ class Workspace:
         path = self._record_path(kind, key)
         if not path.exists():
             return None
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+        return _read(path, kind)
 
     def remove(self, kind: type[Record], key: str = "") -> None:
         """Forget a record, so that later stages refuse to run; one that is not there is no error."""
@@ -82,12 +103,12 @@ class Workspace:
         path = self.report_path(stage, model)
         if not path.exists():
             return None
-        return StageReport.model_validate_json(path.read_text(encoding="utf-8"))
+        return _read(path, StageReport)
 
     def reports(self) -> list[StageReport]:
         """All reports of this run, oldest first."""
         folder = self.root / "reports"
-        found = [StageReport.model_validate_json(p.read_text(encoding="utf-8")) for p in folder.glob("*.json")]
+        found = [_read(p, StageReport) for p in folder.glob("*.json")]
         return sorted(found, key=lambda r: r.started)
 
     def report_path(self, stage: str, model: str | None = None) -> Path:
@@ -96,6 +117,22 @@ class Workspace:
 
     def _record_path(self, kind: type[Record], key: str) -> Path:
         return self.root / "records" / (f"{kind.kind}.{key}.json" if key else f"{kind.kind}.json")
+
+
+def _read(path: Path, kind: type[M]) -> M:
+    """A file that a stage wrote.
+
+    Raises:
+        StageOrderError: it is damaged; nothing is concluded from it.
+    """
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, no JSON, or of other fields
+        first = str(error).splitlines()[0]
+        raise StageOrderError(
+            f"{path} is damaged, or was written by another version: {first}",
+            remedy="run the release again with a new --workspace",
+        ) from error
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:

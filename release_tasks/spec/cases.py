@@ -57,9 +57,19 @@ def load_cases(path: Path) -> CaseBook:
         raise CandidateError(
             field="regression.cases", value=str(path), rule="the file does not exist", remedy="add it to the candidate"
         ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CandidateError(
+            field="regression.cases",
+            value=path.name,
+            rule=f"it must be a readable text file ({getattr(error, 'strerror', None) or error})",
+            remedy="write it as UTF-8 JSON",
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(p) for p in first["loc"])
         raise CandidateError(
-            field=f"{path.name}: {place}", value=first["input"], rule=first["msg"], remedy="see docs/spec.md"
+            field=f"{path.name}: {place or '(top level)'}",
+            value=first["input"],
+            rule=first["msg"],
+            remedy="see docs/spec.md",
         ) from error

@@ -6,12 +6,12 @@ import difflib
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from release_tasks.errors import SpecError
 from release_tasks.spec.release import ReleaseSpec
+from release_tasks.spec.yaml_text import read_yaml
 
 
 def load_spec(path: Path) -> ReleaseSpec:
@@ -36,9 +36,11 @@ def parse_spec(text: str, *, source: str = "release.yaml") -> ReleaseSpec:
         SpecError: the text is no YAML mapping or breaks a rule.
     """
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SpecError(field=source, value=str(error), rule="it must be valid YAML", remedy="mend the line") from error
+        raw = read_yaml(text)
+    except ValueError as error:
+        raise SpecError(
+            field=source, value="the text", rule=f"it must be plain, valid YAML: {error}", remedy="mend the line"
+        ) from error
     if not isinstance(raw, dict):
         raise SpecError(
             field=source, value=raw, rule="it must be a mapping at the top", remedy="see docs/spec.md for the keys"
@@ -50,7 +52,7 @@ def parse_spec(text: str, *, source: str = "release.yaml") -> ReleaseSpec:
 
 
 def _translate(error: ValidationError, source: str) -> SpecError:
-    details = error.errors(include_url=False)
+    details = _causes(error.errors(include_url=False))
     first = details[0]
     more = "".join(f"\n  also {_path(d)}: {_rule(d)}" for d in details[1:])
     return SpecError(
@@ -59,6 +61,12 @@ def _translate(error: ValidationError, source: str) -> SpecError:
         rule=_rule(first) + more,
         remedy=_remedy(first),
     )
+
+
+def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without faults that follow from another: a list whose one item is wrong is also reported as too short."""
+    inner = {d["loc"][:size] for d in details for size in range(len(d["loc"]))}
+    return [d for d in details if d["type"] != "too_short" or d["loc"] not in inner]
 
 
 def _path(detail: ErrorDetails) -> str:
