@@ -123,6 +123,14 @@ class Approval(Record):
         return json.dumps(self.model_dump(mode="json", exclude={"signature"}), sort_keys=True).encode()
 
 
+class RollbackRecord(Record):
+    """`rollback` → its own rerun: what was taken back, so that a second try takes back nothing else."""
+
+    kind: ClassVar[str] = "rollback"
+    release: str
+    uri: str
+
+
 def files_digest(files: tuple[FileDigest, ...]) -> str:
     """SHA-256 over path, size and SHA-256 of every file, in path order; hex."""
     total = hashlib.sha256()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from release_tasks.clients.prometheus import Prometheus
 from release_tasks.context import StageContext
-from release_tasks.errors import TrafficError
+from release_tasks.errors import Fenced, TrafficError
 from release_tasks.judge.decision import Decision, Question, Ruling, decide, show
 from release_tasks.judge.evidence import Evidence, Role, Scrape
 from release_tasks.judge.sequential import requests_needed
@@ -59,15 +59,18 @@ class StepWatch:
         """Point the telemetry at the two slots.
 
         Raises:
+            Fenced: the candidacy has ended.
             MetricsError: Prometheus does not answer; no step starts without eyes.
         """
         state = production.platform.state()
-        assert state.candidate is not None and state.stable is not None
+        if state.candidate is None or state.stable is None:
+            raise Fenced(f"the candidacy of {release} has ended: {state.last_event}", remedy="nothing was written")
         prometheus = Prometheus(production.settings.prometheus)
         prometheus.query("vector(1)")
         telemetry = Telemetry(
             prometheus=prometheus,
             models=state.candidate.models,
+            stable_models=frozenset(m.name for m in state.stable.models),
             slots={state.candidate.slot: Role.canary, state.stable.slot: Role.stable},
             scrape_interval_s=production.settings.scrape_interval_s,
         )

@@ -130,10 +130,40 @@ def run_stage(stage: str, context: StageContext) -> StageReport:
             raise
         draft.check(f"{stage}.{type(error).__name__}", Verdict.error, error.message, detail=error.remedy)
         context.workspace.save_report(draft.finish())
+        _keep_error(context, draft.finish())
         raise
     context.workspace.save_report(report)
+    keep_beside_release(context, report)
     context.say(f"{stage}: {report.verdict.value} in {report.seconds:.1f} s  {report.reason()}")
     return report
+
+
+def _keep_error(context: StageContext, report: StageReport) -> None:
+    """The same for an error report; the error that is being reported is the one to raise."""
+    try:
+        keep_beside_release(context, report)
+    except ReleaseError as error:
+        context.say(f"  the report could not be kept beside the release: {error.message}")
+
+
+def keep_beside_release(context: StageContext, report: StageReport) -> None:
+    """Keep a signed stage's report beside its published release, so that a rerun which finds something else, or fails,
+    voids an approval that was given before.
+
+    Raises:
+        StorageError: it could not be written; the approval would wrongly go on to count.
+    """
+    from release_tasks.artifacts import PublishedRelease
+
+    published = context.workspace.find(PublishedRelease)
+    if published is None:
+        return
+    from release_tasks.clients.storage import open_store
+    from release_tasks.ledger import Place, save_reports, signed_stages
+
+    if report.stage not in signed_stages():
+        return
+    save_reports(open_store(context.need_settings()), Place.of(published.uri), [report])
 
 
 def _reported_since(context: StageContext, stage: str, draft: ReportDraft) -> bool:

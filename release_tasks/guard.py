@@ -10,7 +10,6 @@ import time
 from datetime import UTC, datetime
 
 from release_tasks import recovery
-from release_tasks.clients.storage import open_store
 from release_tasks.errors import ReleaseError
 from release_tasks.platforms import open_platform
 from release_tasks.platforms.state import lease_ran_out
@@ -62,7 +61,6 @@ def _open() -> Production:
     return Production(
         settings=settings,
         platform=open_platform(settings),
-        store=open_store(settings),
         now=lambda: datetime.now(UTC),
         sleep=time.sleep,
         say=_say,

@@ -36,6 +36,10 @@ def pick(name: str, say: Callable[[str], None] = _say) -> Picked:
     store = open_store(settings)
     base = f"gs://{settings.storage.bucket}/{name}"
     for place, approval in _answers(store, base, say):
+        if _was_promoted(store, place):
+            # What was signed before it was compared with an older stable: promoting it now would be a step back.
+            say(f"{place.release}: promoted; what was signed before it is out of date")
+            break
         why = _why_not(store, settings, place)
         if not why:
             say(f"{place.release}: approved by {approval.approver} at {approval.decided:%Y-%m-%d %H:%M:%S} UTC")
@@ -55,6 +59,14 @@ def _answers(store: ObjectStore, base: str, say: Callable[[str], None]) -> list[
         except ReleaseError as error:
             say(f"{release}: skipped: {error.message}")
     return sorted(found, key=lambda pair: pair[1].decided, reverse=True)
+
+
+def _was_promoted(store: ObjectStore, place: Place) -> bool:
+    try:
+        ending = read_outcome(store, place)
+    except ReleaseError:
+        return False  # `_why_not` says what is wrong
+    return ending is not None and ending.outcome == "promoted"
 
 
 def _why_not(store: ObjectStore, settings: Settings, place: Place) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from release_tasks.artifacts import PublishedRelease
 from release_tasks.clients.storage import ObjectStore, open_store
@@ -24,10 +25,14 @@ class Production:
 
     settings: Settings
     platform: Platform
-    store: ObjectStore
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     say: Callable[[str], None]
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """Object storage, opened when it is first needed: weights can be put back while it is down."""
+        return open_store(self.settings)
 
     @classmethod
     def of(cls, context: StageContext) -> Production:
@@ -36,7 +41,6 @@ class Production:
         return cls(
             settings=settings,
             platform=open_platform(settings),
-            store=open_store(settings),
             now=context.now,
             sleep=context.sleep,
             say=context.say,

@@ -46,10 +46,11 @@ def always(state: ServingState) -> bool:
     return True
 
 
-def roll_back(production: Production, why: str, when: Callable[[ServingState], bool] = always) -> Proof:
+def roll_back(production: Production, why: str, when: Callable[[ServingState], bool] = always) -> Proof | None:
     """End the candidacy, give all traffic to the last good release and prove that it answers.
 
-    Without a candidate nothing is changed, and the stable release is proved all the same.
+    Without a candidate nothing is changed, and the stable release is proved all the same. None when `when` was asked
+    and there was nothing that it meant: the state has moved on, and the caller must look again.
 
     Args:
         production: what is rolled back.
@@ -66,10 +67,15 @@ def roll_back(production: Production, why: str, when: Callable[[ServingState], b
         taken[:] = [state.candidate] if state.candidate and when(state) else []
         return rolled_back(state, why) if taken else state
 
-    stable = _write(production, change).stable
+    after = _write(production, change)
+    stable = after.stable
+    if not taken and when is not always:
+        return None
     for candidate in taken:
         production.say(f"rolled back {candidate.release}: {why}")
-        production.record_if_possible(candidate.uri, "rolled_back", why)
+        # The last good release is a candidate only while a rollback brings it back: that is no judgement on it.
+        if after.previous is None or candidate.release != after.previous.release:
+            production.record_if_possible(candidate.uri, "rolled_back", why)
     if stable is None:
         line = "no release was live before this one, so users get 503 until one is"
         return Proof(release=None, slot=None, seconds=time.monotonic() - began, lines=(line,))

@@ -30,13 +30,15 @@ class Telemetry:
 
     Attributes:
         prometheus: where to ask.
-        models: models with their SLA in milliseconds.
+        models: the candidate's models with their SLA in milliseconds.
+        stable_models: names of the stable release's models.
         slots: role by production slot.
         scrape_interval_s: of Prometheus, seconds.
     """
 
     prometheus: Prometheus
     models: tuple[LiveModel, ...]
+    stable_models: frozenset[str]
     slots: dict[str, Role]
     scrape_interval_s: float
 
@@ -52,7 +54,8 @@ class Telemetry:
     def expression(self) -> str:
         """The PromQL of one look."""
         workload = f'destination_workload=~"{"|".join(self.slots)}"'
-        models = "|".join([m.name for m in self.models] + ["grpc"])
+        # Of both releases: a model that the candidate no longer has is answered 404 to users who still ask for it.
+        models = "|".join([*sorted({m.name for m in self.models} | self.stable_models), "grpc"])
         base = f'reporter="source",{workload},'
         parts = {
             _REQUESTS: [f'istio_requests_total{{{base}model=~"{models}"}}'],
@@ -85,10 +88,14 @@ class Telemetry:
             return Reading(role=role, metric=metric, kind=kind, series=series, value=sample.value)
 
         if what == _REQUESTS:
+            if role is Role.stable and labels.get("model") not in self.stable_models | {"grpc"}:
+                return []  # stable cannot answer for a model that is new: its 404s excuse no failure of the candidate
             total = reading(ERRORS, Kind.total)
             return [total, reading(ERRORS, Kind.bad)] if is_bad(labels) else [total]
         if what in (_COUNT, _WITHIN):
             if labels.get("model") == "grpc":  # its model, and so its SLA, is unknown
+                return []
+            if labels.get("model") not in {m.name for m in self.models}:
                 return []
             return [reading(f"{SLOW}{labels['model']}", Kind.total if what == _COUNT else Kind.good)]
         # A retry that reached no server is not among the requests, so it counts as an attempt of its own.

@@ -42,6 +42,7 @@ class LocalPlatform:
             slot.fetch(release)
             # The download took its time: whoever lost the lease meanwhile must not touch the slot.
             self._check_writer(release.slot, fence)
+            slot.stop()  # before the link moves, so that no server runs under another release's name
             slot.switch(release.release)
             slot.restart(release, deadline_s)
             slot.forget_others(release.release)
@@ -57,8 +58,8 @@ class LocalPlatform:
     def remove(self, slot: str) -> None:
         """Stop the slot and free its memory; refused while it has traffic, by record or in force."""
         target = self._slot(slot)
-        # Under the state's lock, so that no weight can move to the slot while it goes.
-        with self._locked("serving"):
+        # The slot's lock first, as in `deploy`. Then the state's, so that no weight can move to the slot while it goes.
+        with self._locked(f"slot-{slot}"), self._locked("serving"):
             if slot in PRODUCTION_SLOTS:
                 share = max(self._read().slot_weights()[slot], self._envoy.weights()[slot])
                 if share > 0:
@@ -68,8 +69,7 @@ class LocalPlatform:
                         rule=f"it has {share} % of the users' traffic",
                         remedy="promote or roll back first; then the slot has none",
                     )
-            with self._locked(f"slot-{slot}"):
-                target.clear()
+            target.clear()
 
     def state(self) -> ServingState:
         """The recorded serving state."""

@@ -6,6 +6,7 @@ slots/<slot>/repository              link to the release that the server reads
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 import urllib.request
@@ -119,12 +120,18 @@ class Slot:
         self._supervisor.stop(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def stop(self) -> None:
+        """Stop the server."""
+        self._supervisor.stop(self.name)
+
     def ready(self, release: LiveRelease | None = None) -> bool:
-        """Whether the server, and every model of the release, answers that it is ready."""
-        paths = ["/v2/health/ready"]
-        if release is not None:
-            paths.extend(f"/v2/models/{model.name}/ready" for model in release.models)
-        return all(self._answers(path) for path in paths)
+        """Whether the server, and every model of the release, answers that it is ready, and says it is that release."""
+        if not self._answers("/v2/health/ready"):
+            return False
+        if release is None:
+            return True
+        names = [model.name for model in release.models]
+        return all(self._answers(f"/v2/models/{n}/ready") and self._served(n) == release.release for n in names)
 
     def status(self) -> SlotStatus:
         """What the slot does now; never raises."""
@@ -140,6 +147,15 @@ class Slot:
             return SlotStatus(slot=self.name, phase=phase, release=release, message=info.description)
         message = f"tritonserver is {info.state.lower()}: {info.description}\n{server_log_tail(self._log)}"
         return SlotStatus(slot=self.name, phase=SlotPhase.failed, release=release, message=message)
+
+    def _served(self, model: str) -> str:
+        """Release id in the served configuration: the link may be ahead of the server."""
+        try:
+            with _OPENER.open(f"{self._endpoints.http}/v2/models/{model}/config", timeout=2) as response:
+                parameters = json.load(response).get("parameters", {})
+        except (OSError, ValueError):
+            return ""
+        return str(parameters.get("release_id", {}).get("string_value", ""))
 
     def _answers(self, path: str) -> bool:
         try:

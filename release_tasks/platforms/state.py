@@ -86,16 +86,17 @@ def begin(state: ServingState, holder: str, candidate: LiveRelease, now: float, 
         LockHeld: somebody else's lease is still running.
     """
     lease = state.lease
-    if lease and lease.holder != holder and lease.expires > now:
+    same = bool(state.candidate and state.candidate.release == candidate.release and lease and lease.holder == holder)
+    if lease and lease.expires > now and not same:
         raise LockHeld(
             f"promotion of {state.candidate.release if state.candidate else '?'} by {lease.holder} is under way, "
             f"its lease runs {lease.expires - now:.0f} s more",
             remedy="wait for it to end, or roll it back first",
         )
     renewed = Lease(holder=holder, expires=now + lease_s)
-    same = state.candidate and state.candidate.release == candidate.release and lease and lease.holder == holder
     if same:
-        return state.model_copy(update={"lease": renewed})
+        # A new epoch all the same: an earlier try of the same run may still be alive, and must not write any more.
+        return state.model_copy(update={"epoch": state.epoch + 1, "lease": renewed})
     return state.model_copy(
         update={
             "epoch": state.epoch + 1,
@@ -126,6 +127,17 @@ def check_fence(state: ServingState, fence: Fence, now: float) -> None:
             f"the lease of {fence.holder} ran out {now - lease.expires:.0f} s ago",
             remedy="nothing was written; the guard puts the weights back",
         )
+
+
+def resume(state: ServingState, holder: str, now: float, lease_s: float) -> ServingState:
+    """Go on with this holder's own candidacy under a new epoch, which fences out its earlier tasks and tries.
+
+    Raises:
+        Fenced: the candidacy is not this holder's, or its lease has run out.
+    """
+    check_fence(state, Fence(holder=holder, epoch=state.epoch), now)
+    lease = Lease(holder=holder, expires=now + lease_s)
+    return state.model_copy(update={"epoch": state.epoch + 1, "lease": lease})
 
 
 def renew(state: ServingState, fence: Fence, now: float, lease_s: float) -> ServingState:

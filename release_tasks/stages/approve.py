@@ -45,6 +45,14 @@ def _current(context: StageContext, production: Production, record: RegressionRe
         verdict = report.verdict.value if report else "has not run"
         raise StageOrderError(f"regression {verdict}", remedy="only a release that passed regression can be approved")
     reports = [r for r in context.workspace.reports() if r.stage in signed_stages()]
+    checklist = context.workspace.report("checklist")
+    red = [r.stage for r in reports if r.verdict is not Verdict.passed or r.release != record.release]
+    if red or checklist is None:
+        # A stage that somebody marked successful by hand has a report all the same, and it is not green.
+        raise StageOrderError(
+            f"not green for {record.release}: {', '.join(red) or 'checklist has not run'}",
+            remedy="only a release whose stages all passed can be approved; run them again, then regression",
+        )
     now = release_digest(read_manifest(production.store, place_of(context)).digest, reports)
     if now != record.digest:
         raise NotSigned(

@@ -93,8 +93,12 @@ def _begin(step: Step) -> Fence:
         candidate = live_release(step.place, step.context.spec, state.idle_slot())
         return serving.begin(state, step.context.holder, candidate, step.now(), policy.lease_s)
 
+    before = platform.state().candidate
     state = platform.apply(change)
-    save_evidence(step.context, load_evidence(step.context, step.place.release))
+    goes_on = before is not None and before.release == step.place.release
+    # What was seen in an earlier candidacy, which ended, says nothing about this one.
+    seen = load_evidence(step.context, step.place.release) if goes_on else Evidence(release=step.place.release)
+    save_evidence(step.context, seen)
     return Fence(holder=step.context.holder, epoch=state.epoch)
 
 
@@ -112,9 +116,9 @@ def _go_on(step: Step, state: ServingState) -> Fence:
             f"{[p + 1 for p in passed]}: {state.last_event}",
             remedy="run the steps in order in one workspace, or let settle end this promotion",
         )
-    fence = Fence(holder=step.context.holder, epoch=state.epoch)
-    serving.check_fence(state, fence, step.now())
-    return fence
+    holder, lease_s = step.context.holder, step.context.spec.canary.lease_s
+    resumed = step.production.platform.apply(lambda s: serving.resume(s, holder, step.now(), lease_s))
+    return Fence(holder=holder, epoch=resumed.epoch)
 
 
 def _deploy(step: Step, fence: Fence) -> None:
@@ -155,8 +159,8 @@ def _judged(step: Step, fence: Fence) -> StageReport:
         # Users are harmed now; the orchestrator may take its time to schedule settle.
         why = f"step {step.context.step + 1}: {decision.reason}"
         proof = recovery.roll_back(step.production, why, when=lambda s: s.epoch == fence.epoch)
-        step.draft.details["rollback"] = proof.text()
-        step.draft.numbers["rollback_s"] = round(proof.seconds, 2)
+        step.draft.details["rollback"] = proof.text() if proof else "somebody else had ended the candidacy already"
+        step.draft.numbers["rollback_s"] = round(proof.seconds, 2) if proof else None
     elif step.context.spec.canary.on_inconclusive == "hold":
         watch.renew(HOLD_S)
         step.draft.details["held"] = True

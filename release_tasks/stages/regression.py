@@ -18,8 +18,8 @@ from release_tasks.ledger import read_manifest, save_reports, signed_stages
 from release_tasks.outcome import StageReport
 from release_tasks.platforms.state import LiveRelease
 from release_tasks.production import Production, place_of
-from release_tasks.settings import STAGING
 from release_tasks.spec.cases import BusinessCase, load_cases
+from release_tasks.staging import staging_server
 from release_tasks.workspace import write_atomic
 
 
@@ -38,17 +38,19 @@ def run(context: StageContext) -> StageReport:
         CandidateError: the cases are malformed.
         GateInconclusive: an answer has no order (NaN, wrong length).
         ServingError: a server does not answer.
+        StageOrderError: staging runs another release.
     """
     place = place_of(context)
     production = Production.of(context)
     draft = context.draft("regression", place.release)
     stable = production.platform.state().stable
     sides = Sides(
-        candidate=TritonServer(production.settings.slots[STAGING]),
+        candidate=staging_server(context),
         stable=TritonServer(production.settings.slots[stable.slot]) if stable else None,
     )
     book = load_cases(context.workspace.candidate / context.spec.regression.cases)
     scores = [_score(context, sides, case) for case in book.cases]
+    staging_server(context)  # still this release: another run may have taken staging meanwhile
     _checks(context, draft, scores)
     report = _sign_off(context, production, draft, stable, scores)
     save_reports(production.store, place, [*_others(context), report])

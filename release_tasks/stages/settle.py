@@ -24,6 +24,10 @@ def run(context: StageContext) -> StageReport:
     place = place_of(context)
     production = Production.of(context)
     draft = context.draft("settle", place.release)
+    return _settled(context, production, draft, place)
+
+
+def _settled(context: StageContext, production: Production, draft: ReportDraft, place: Place) -> StageReport:
     state = production.platform.state()
     candidate = state.candidate.release if state.candidate else None
     if state.stable is not None and state.stable.release == place.release:
@@ -64,6 +68,9 @@ def _candidate(
         return draft.finish()
     why = context.options.get("reason") or _why(context, state)
     proof = recovery.roll_back(production, why, when=lambda s: s.candidate == state.candidate)
+    if proof is None:
+        # Promoted, or taken back, between the look and the lock. Each look again finds a later state, so this ends.
+        return _settled(context, production, draft, place)
     return _rolled_back(context, production, draft, place, (why, proof.text()))
 
 

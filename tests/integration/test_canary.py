@@ -168,6 +168,7 @@ def test_prometheus_that_dies_is_a_look_without_evidence(story: Story) -> None:
     telemetry = Telemetry(
         prometheus=Prometheus("http://127.0.0.1:9"),
         models=(LiveModel(name="tiny", sla_ms=250),),
+        stable_models=frozenset({"tiny"}),
         slots={"blue": Role.stable, "green": Role.canary},
         scrape_interval_s=1,
     )

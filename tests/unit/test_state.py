@@ -13,6 +13,7 @@ from release_tasks.platforms.state import (
     promote,
     renew,
     restore_previous,
+    resume,
     roll_back,
     shift,
 )
@@ -53,9 +54,28 @@ def test_begin_again_by_the_same_holder_goes_on_where_it_was() -> None:
     state, fence = begun()
     at_five = shift(state, fence, 5, 101, 20)
     again = begin(at_five, "run-1", NEW, 105, 20)
-    assert (again.weight, again.epoch) == (5, at_five.epoch)
+    assert again.weight == 5
     assert again.lease is not None
     assert again.lease.expires == 125
+    with pytest.raises(Fenced):  # an earlier try of the same run that is still alive
+        shift(again, fence, 50, 106, 20)
+
+
+def test_the_lock_holds_for_another_release_of_the_same_holder_too() -> None:
+    state, _ = begun()
+    with pytest.raises(LockHeld, match="promotion of two by run-1"):
+        begin(state, "run-1", release("three", "green"), 105, 20)
+
+
+def test_going_on_fences_out_the_step_before() -> None:
+    state, fence = begun()
+    resumed = resume(state, "run-1", 105, 20)
+    assert (resumed.weight, resumed.candidate) == (state.weight, state.candidate)
+    with pytest.raises(Fenced):
+        renew(resumed, fence, 106, 20)
+    for holder, now in (("run-2", 105), ("run-1", 500)):
+        with pytest.raises(Fenced):
+            resume(state, holder, now, 20)
 
 
 def test_taking_over_from_a_dead_holder_starts_at_no_traffic() -> None:
