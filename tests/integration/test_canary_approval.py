@@ -2,17 +2,18 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from release_tasks.artifacts import Approval
-from release_tasks.cli import run_stage
+from release_tasks.artifacts import Approval, PublishedRelease
+from release_tasks.cli import keep_beside_release, run_stage
 from release_tasks.clients.storage import open_store
 from release_tasks.context import StageContext
 from release_tasks.errors import GateInconclusive, NotSigned, StageOrderError
-from release_tasks.ledger import Place, check_signed
+from release_tasks.ledger import Outcome, Place, check_signed, read_manifest, write_outcome
 from release_tasks.outcome import Verdict
 from release_tasks.pick import pick
 from release_tasks.platforms.base import Platform
@@ -46,12 +47,14 @@ def prepared(story: Story, release: LiveRelease, *cases: dict[str, Any]) -> Stag
     context = story.context(release)
     context.workspace.candidate.mkdir(parents=True, exist_ok=True)
     (context.workspace.candidate / "cases.json").write_text(json.dumps({"version": 1, "cases": list(cases)}))
+    manifest = read_manifest(open_store(story.settings), Place.of(release.uri))
+    context.workspace.save(PublishedRelease(release=release.release, uri=release.uri, digest=manifest.digest))
     checklist(context, "11 of 11 green")
     return context
 
 
 def checklist(context: StageContext, measured: str) -> None:
-    draft = context.draft("checklist", "r")
+    draft = context.draft("checklist", context.workspace.load(PublishedRelease).release)
     draft.check("checklist.points", True, measured)
     context.workspace.save_report(draft.finish())
 
@@ -98,6 +101,16 @@ def test_cases_are_scored_on_both_and_signed_for_exactly_one_digest(story: Story
     assert check_signed(store, place, context.spec, story.settings) == approval
     assert pick("tiny").release == turned.uri
 
+    red = context.draft("smoke", turned.release)
+    red.check("server.ready", False, "not ready")
+    keep_beside_release(context, red.finish())
+    with pytest.raises(NotSigned, match="void"):
+        check_signed(store, place, context.spec, story.settings)
+    context.workspace.save_report(red.finish())
+    with pytest.raises(StageOrderError, match=r"not green for .*: smoke"):
+        run_stage("approve", answered(context, digest))
+    context.workspace.report_path("smoke").unlink()
+
     checklist(context, "10 of 11 green")
     with pytest.raises(NotSigned, match="a stage was run again since regression"):
         run_stage("approve", answered(context, digest))
@@ -125,3 +138,14 @@ def test_answer_without_an_order_is_no_score(story: Story) -> None:
     context = prepared(story, odd, case("baby", 2))
     with pytest.raises(GateInconclusive, match="not finite"):
         run_stage("regression", context)
+
+
+def test_nothing_older_than_what_was_promoted_is_picked(story: Story) -> None:
+    older, newer = story.release("older", "blue"), story.release("newer", "green")
+    story.sign(older)
+    assert pick("tiny").release == older.uri
+    story.sign(newer)
+    assert pick("tiny").release == newer.uri
+    ending = Outcome(release=newer.release, outcome="promoted", when=datetime.now(UTC), reason="every step passed")
+    write_outcome(open_store(story.settings), Place.of(newer.uri), ending)
+    assert pick("tiny").release is None
