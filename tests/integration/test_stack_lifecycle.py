@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -182,3 +184,22 @@ def test_secrets_and_configuration_are_written_whole(tmp_path: Path) -> None:
     key = (paths.secrets / "approval.key").read_text()
     assert plan.prepare(paths, frozenset({"airflow"})).ports != prepared.ports
     assert (paths.secrets / "approval.key").read_text() == key
+
+
+def test_a_child_without_the_mark_is_ended_with_its_parent(tmp_path: Path) -> None:
+    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    parent = (
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], env={{}})\n"
+        "print(child.pid, flush=True); child.wait()"
+    )
+    environment = {**os.environ, processes.RUN_DIR_VARIABLE: str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        unmarked = int(process.stdout.readline())
+        wait_until(lambda: unmarked in processes.of_run(tmp_path))
+        # The parent ends at once, so that nothing but its birth ties the child to this run.
+        assert processes.end(tmp_path, patience_s=1) == 2
+    wait_until(lambda: not Path(f"/proc/{unmarked}").exists() or "Z" in Path(f"/proc/{unmarked}/stat").read_text())
