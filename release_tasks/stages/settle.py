@@ -39,8 +39,14 @@ def _settled(context: StageContext, production: Production, draft: ReportDraft, 
 
 def _promoted(production: Production, draft: ReportDraft, place: Place, state: ServingState) -> StageReport:
     assert state.stable is not None
-    proof = recovery.prove(production, state.stable)
-    draft.check("settle.promoted", True, f"{place.release} is stable and answers", detail=proof.text())
+    # The next promotion may have begun already: then it has its share of the traffic, and stable is asked in its slot.
+    moved_on = state.candidate is not None
+    seen = (
+        recovery.answers_in_slot(production, state.stable)
+        if moved_on
+        else recovery.prove(production, state.stable).text()
+    )
+    draft.check("settle.promoted", True, f"{place.release} is stable and answers", detail=seen)
     draft.outputs["outcome"] = production.record(place.uri, "promoted", "every step passed")
     return draft.finish()
 
