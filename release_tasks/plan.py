@@ -15,7 +15,8 @@ def render_plan(spec: ReleaseSpec) -> str:
     Raises:
         RuntimeMismatch: the Triton release cannot serve a model.
     """
-    lines = [f"Release of {spec.name}: {len(spec.models)} models, promoted {spec.promote}"]
+    count = "1 model" if len(spec.models) == 1 else f"{len(spec.models)} models"
+    lines = [f"Release of {spec.name}: {count}, promoted {spec.promote}"]
     if spec.description:
         lines.append(f"  {spec.description}")
     for number, (stage, summary) in enumerate(STAGES.items(), start=1):
@@ -78,12 +79,17 @@ def _load_test(spec: ReleaseSpec) -> list[str]:
 
 
 def _regression(spec: ReleaseSpec) -> list[str]:
-    return [f"cases of {spec.regression.cases}; a drop over {spec.regression.max_drop:.0%} fails"]
+    drop = f"{spec.regression.max_drop:.0%}"
+    return [
+        f"cases of {spec.regression.cases}: a hard case below its score blocks, a drop over {drop} is flagged for the "
+        "person who signs"
+    ]
 
 
 def _approve(spec: ReleaseSpec) -> list[str]:
     policy = spec.regression
-    return [f"one of {', '.join(policy.approvers)} signs within {policy.timeout_s:g} s, else rejected"]
+    who = " or ".join(policy.approvers)
+    return [f"{who} answers within {policy.timeout_s:g} s; nobody answering means rejected"]
 
 
 def _canary(spec: ReleaseSpec) -> list[str]:
