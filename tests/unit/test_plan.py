@@ -21,7 +21,7 @@ def test_plan_names_every_stage_in_order() -> None:
     [
         ("models.0.size_budget_mb", 77, "ranker 77 MiB"),
         ("models.0.max_batch_size", 16, "batches of 1, 2, 16"),
-        ("regression.approvers", ["carol"], "carol signs"),
+        ("regression.approvers", ["carol"], "carol answers"),
         ("canary.weights", [10, 100], "10 % -> 100 %"),
         ("load_test.soak_s", 42, "42 s soak"),
         ("serving.triton_release", "24.10", "Triton 24.10: server 2.51.0"),
