@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,21 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from release_tasks.artifacts import FileDigest
-from release_tasks.clients.digests import Digester, digest_chunks, digest_file
+from release_tasks.clients.connection import WORKERS, connect, retry_policy
+from release_tasks.clients.digests import digest_chunks, digest_file
 from release_tasks.clients.uris import ObjectPath, join_uri, split_uri
 from release_tasks.errors import CandidateError, DigestMismatch, ReleaseConflict, StorageError
 from release_tasks.settings import Settings, StorageSettings, load_settings
 
-WORKERS = 8
 # Above this the client sends an object in several requests (a resumable upload).
 ONE_REQUEST = 8 * 2**20
-# The client's own default goes on for two minutes when nothing listens.
-DEADLINE_S = 12.0
 TIMEOUT_S = 30.0
 
 
@@ -45,7 +41,7 @@ class ObjectStore:
 
     def __init__(self, settings: StorageSettings) -> None:
         self._settings = settings
-        self._client = _client(settings.endpoint, WORKERS)
+        self._client = connect(settings.endpoint)
 
     def exists(self, uri: str) -> bool:
         """Whether the object exists."""
@@ -55,7 +51,7 @@ class ObjectStore:
         """What the store says of one object; None where there is none."""
         path = split_uri(uri)
         with self._errors(uri):
-            blob = self._client.bucket(path.bucket).get_blob(path.name, retry=_retry(), timeout=TIMEOUT_S)
+            blob = self._client.bucket(path.bucket).get_blob(path.name, retry=retry_policy(), timeout=TIMEOUT_S)
         return _info(path.bucket, blob) if blob is not None else None
 
     def list(self, prefix_uri: str) -> list[ObjectInfo]:
@@ -63,7 +59,7 @@ class ObjectStore:
         path = split_uri(prefix_uri)
         prefix = f"{path.name.rstrip('/')}/" if path.name else ""
         with self._errors(prefix_uri):
-            blobs = self._client.list_blobs(path.bucket, prefix=prefix, retry=_retry(), timeout=TIMEOUT_S)
+            blobs = self._client.list_blobs(path.bucket, prefix=prefix, retry=retry_policy(), timeout=TIMEOUT_S)
             return [_info(path.bucket, blob) for blob in blobs]
 
     def read_bytes(self, uri: str) -> bytes:
@@ -76,7 +72,7 @@ class ObjectStore:
 
         try:
             with self._errors(uri):
-                data: bytes = self._blob(uri).download_as_bytes(retry=_retry(), timeout=TIMEOUT_S)
+                data: bytes = self._blob(uri).download_as_bytes(retry=retry_policy(), timeout=TIMEOUT_S)
         except StorageError as error:
             if isinstance(error.__cause__, NotFound):
                 raise CandidateError(
@@ -94,7 +90,7 @@ class ObjectStore:
         with self._errors(uri):
             blob = self._blob(uri)
             blob.md5_hash = digest_chunks([data], uri).md5
-            blob.upload_from_string(data, retry=_retry(), timeout=TIMEOUT_S)
+            blob.upload_from_string(data, retry=retry_policy(), timeout=TIMEOUT_S)
 
     def write_new(self, uri: str, data: bytes) -> None:
         """Write an object that must not exist yet. The same bytes already there are accepted.
@@ -159,7 +155,7 @@ class ObjectStore:
             return
         try:
             with self._errors(uri):
-                put(blob, if_generation_match=0, retry=_retry(), timeout=TIMEOUT_S, checksum=None)
+                put(blob, if_generation_match=0, retry=retry_policy(), timeout=TIMEOUT_S, checksum=None)
         except StorageError as error:
             if not isinstance(error.__cause__, PreconditionFailed):
                 raise
@@ -193,7 +189,7 @@ class ObjectStore:
         target = folder / expected.path
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._errors(uri), target.open("wb") as out:
-            self._blob(uri).download_to_file(out, retry=_retry(), timeout=TIMEOUT_S, checksum=None)
+            self._blob(uri).download_to_file(out, retry=retry_policy(), timeout=TIMEOUT_S, checksum=None)
         found = digest_file(target, folder)
         if found != expected:
             raise DigestMismatch(
@@ -230,13 +226,6 @@ def same_bytes(found: ObjectInfo, digest: FileDigest) -> bool:
     return (found.size, found.md5, found.crc32c) == (digest.size, digest.md5, digest.crc32c)
 
 
-def digest_object(store: ObjectStore, uri: str, path: str) -> FileDigest:
-    """Digests of an object's bytes, read now."""
-    digester = Digester()
-    digester.update(store.read_bytes(uri))
-    return digester.result(path)
-
-
 def open_store(settings: Settings | None = None) -> ObjectStore:
     """The store of the profile in use. An emulator gets the bucket made; a real bucket must exist.
 
@@ -255,9 +244,9 @@ def store_bucket(store: ObjectStore, name: str) -> None:
     from google.api_core.exceptions import Conflict
 
     with store._errors(f"gs://{name}"):
-        if store._client.lookup_bucket(name, timeout=TIMEOUT_S, retry=_retry()) is None:
+        if store._client.lookup_bucket(name, timeout=TIMEOUT_S, retry=retry_policy()) is None:
             try:
-                store._client.create_bucket(name, timeout=TIMEOUT_S, retry=_retry())
+                store._client.create_bucket(name, timeout=TIMEOUT_S, retry=retry_policy())
             except Conflict:
                 return  # another process made it between the two calls
 
@@ -277,30 +266,3 @@ def _said(info: ObjectInfo | None) -> str:
     if info is None:
         return "no such object"
     return f"md5 {info.md5 or '(none)'}, crc32c {info.crc32c or '(none)'}, {info.size} bytes"
-
-
-def _retry() -> Any:
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    return DEFAULT_RETRY.with_timeout(DEADLINE_S).with_delay(initial=0.2, maximum=3.0)
-
-
-@cache
-def _client(endpoint: str | None, workers: int) -> Any:
-    """One client per process and endpoint, with a connection per worker."""
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
-    from requests.adapters import HTTPAdapter
-
-    if endpoint is None:
-        client = storage.Client()
-    else:
-        # The library asks this variable for the upload host as well.
-        os.environ.setdefault("STORAGE_EMULATOR_HOST", endpoint)
-        client = storage.Client(
-            project="local", credentials=AnonymousCredentials(), client_options={"api_endpoint": endpoint}
-        )
-    adapter = HTTPAdapter(pool_connections=workers, pool_maxsize=workers)
-    client._http.mount("http://", adapter)
-    client._http.mount("https://", adapter)
-    return client
