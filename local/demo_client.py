@@ -20,7 +20,7 @@ Json = dict[str, Any]
 class Refused(InvalidInput):
     """Airflow refused a request; ``status`` is the HTTP status."""
 
-    exit_code = 9
+    exit_code = 46
 
     def __init__(self, status: int, path: str, text: str) -> None:
         self.status = status
