@@ -8,13 +8,12 @@ import os
 import secrets
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 from local import postgres
 from local.component import Component
-from local.http import answers
+from local.http import answers, get_json
 from local.paths import ROOT, RUN_DIR_VARIABLE, Paths
 from local.secrets import make_secret, write_private
 from local.supervisor import tail
@@ -139,8 +138,7 @@ def _health(ports: dict[str, int], reported: str) -> Callable[[], bool]:
 
     def healthy() -> bool:
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(page, timeout=5) as response:
-                return bool(json.load(response)[reported]["status"] == "healthy")
+            return bool(get_json(page)[reported]["status"] == "healthy")
         except (OSError, ValueError, KeyError):
             return False
 

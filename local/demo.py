@@ -18,6 +18,7 @@ from local.demo_story import STORY, Chapter, Row, faults, table
 from local.demo_traffic import Users, served_release
 from local.demo_watch import RELEASE, TRAINING, Watch
 from local.paths import ROOT, Paths
+from local.plan import REQUESTS
 from release_tasks.errors import ReleaseError
 
 DAGS = (TRAINING, RELEASE, "model_promotion", "model_rollback")
@@ -25,7 +26,6 @@ POLL_S = 2.0
 PATIENCE_S = 2400.0
 RATE = 60
 MODEL = "ranker"  # of the example; asked for the release that users get
-REQUESTS = ROOT / ".local" / "recsys-cache" / "traffic.npz"  # written by the training
 SUMMARY = ROOT / ".local" / "demo" / "summary.json"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from local.http import OPENER
 from release_tasks.errors import ComponentDown, InvalidInput
 
 OVER = ("success", "failed")
@@ -149,7 +150,7 @@ def _request(method: str, address: str, body: Json | None, token: str) -> Any:
     last: Exception | None = None
     for wait in (0.5, 2, 5, 0):  # a busy api-server may drop a connection; requests here may be repeated
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with OPENER.open(request, timeout=60) as response:
                 text = response.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:

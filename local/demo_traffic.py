@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-import urllib.request
 import xmlrpc.client
 from dataclasses import dataclass
 from pathlib import Path
 
 from local import supervisor
+from local.http import get_json
 from local.paths import Paths
+from local.plan import write_traffic
 from release_tasks.errors import ComponentDown, ReleaseError
 from release_tasks.settings import load_settings
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 START_S = 90
 
 
@@ -37,8 +37,7 @@ class Users:
             ComponentDown: no request was sent in time.
         """
         self.stats.unlink(missing_ok=True)
-        variables = self.paths.config / "traffic.env"
-        variables.write_text(f"TRAFFIC_DATA='{data}'\nTRAFFIC_RATE='{rate}'\n", encoding="utf-8")
+        write_traffic(self.paths, data, rate)
         server = supervisor.connect(self.paths).supervisor
         with contextlib.suppress(xmlrpc.client.Fault):  # it was not running
             server.stopProcess("traffic")
@@ -62,8 +61,7 @@ def served_release(paths: Paths, model: str) -> str:
     """Release id that the server on the users' path says it serves; empty when nobody answers there."""
     try:
         base = load_settings(paths.settings).traffic.http.rstrip("/")
-        with _OPENER.open(f"{base}/v2/models/{model}/config", timeout=5) as answer:
-            parameters = json.load(answer).get("parameters", {})
+        parameters = get_json(f"{base}/v2/models/{model}/config").get("parameters", {})
     except (OSError, ValueError, ReleaseError):
         return ""
     return str(parameters.get("release_id", {}).get("string_value", ""))

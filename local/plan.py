@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from local import airflow, envoy, gcs, postgres, prometheus, triton
 from local.component import Component
@@ -14,6 +15,7 @@ from local.secrets import make_secret
 from release_tasks.settings import Endpoints, LocalSettings, Settings, StorageSettings
 
 _PORTS = ["gcs", "prometheus", "traffic", "envoy_admin"]
+REQUESTS = ROOT / ".local" / "recsys-cache" / "traffic.npz"  # written by the example's training
 OPTIONAL = ("airflow", "guard")
 
 
@@ -94,12 +96,17 @@ def _guard() -> Component:
     return Component(name="guard", command=[sys.executable, "-m", "release_tasks", "guard", "--every", "2"])
 
 
+def write_traffic(paths: Paths, data: Path, rate: float) -> Path:
+    """Choose what the `traffic` program sends from its next start on; the file it reads."""
+    variables = paths.config / "traffic.env"
+    variables.write_text(f"TRAFFIC_DATA='{data}'\nTRAFFIC_RATE='{rate:g}'\n", encoding="utf-8")
+    return variables
+
+
 def _traffic(paths: Paths, ports: dict[str, int]) -> Component:
     """Live users. Data and rate stand in a file, so that whoever starts it chooses them at that moment."""
-    variables = paths.config / "traffic.env"
-    data = os.environ.get("TRAFFIC_DATA", str(ROOT / ".local" / "demo" / "traffic"))
-    rate = os.environ.get("TRAFFIC_RATE", "40")
-    variables.write_text(f"TRAFFIC_DATA='{data}'\nTRAFFIC_RATE='{rate}'\n", encoding="utf-8")
+    data = Path(os.environ.get("TRAFFIC_DATA", str(REQUESTS)))
+    variables = write_traffic(paths, data, float(os.environ.get("TRAFFIC_RATE", "40")))
     url = f"http://127.0.0.1:{ports['traffic']}"
     script = (
         f". {variables}; exec {sys.executable} -m examples.recsys.traffic --url {url} --data $TRAFFIC_DATA"

@@ -129,8 +129,9 @@ def run_stage(stage: str, context: StageContext) -> StageReport:
         if _reported_since(context, stage, draft):
             raise
         draft.check(f"{stage}.{type(error).__name__}", Verdict.error, error.message, detail=error.remedy)
-        context.workspace.save_report(draft.finish())
-        _keep_error(context, draft.finish())
+        failed = draft.finish()
+        context.workspace.save_report(failed)
+        _keep_error(context, failed)
         raise
     context.workspace.save_report(report)
     keep_beside_release(context, report)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from release_tasks.outcome import Check, StageReport, Verdict
-from release_tasks.settings import Settings
+from release_tasks.settings import Settings, load_settings
 from release_tasks.spec import ModelSpec, ReleaseSpec
 from release_tasks.workspace import Workspace
 
@@ -64,8 +64,6 @@ class StageContext:
         Raises:
             InvalidInput: no stack is configured.
         """
-        from release_tasks.settings import load_settings
-
         return self.settings or load_settings()
 
     def draft(self, stage: str, release: str) -> ReportDraft:

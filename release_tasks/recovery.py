@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from release_tasks.clients.triton import TritonServer
+from release_tasks.clients.direct import OPENER
+from release_tasks.clients.triton import TritonServer, release_of
 from release_tasks.errors import ReleaseError, RollbackFailed, ServingError, TrafficError
 from release_tasks.platforms.state import LiveRelease, ServingState
 from release_tasks.platforms.state import roll_back as rolled_back
@@ -24,7 +23,6 @@ from release_tasks.spec import Datatype
 
 WRITE_TRIES = 5
 PROOF_S = 10.0
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def _served(production: Production, release: LiveRelease) -> str:
     for model in release.models:
         url = f"{production.settings.traffic.http.rstrip('/')}/v2/models/{model.name}/config"
         try:
-            with _OPENER.open(url, timeout=5) as answer:
+            with OPENER.open(url, timeout=5) as answer:
                 slot, config = answer.headers.get("x-served-by", ""), json.load(answer)
         except (OSError, ValueError) as error:
             raise ServingError(
@@ -172,7 +170,7 @@ def _served(production: Production, release: LiveRelease) -> str:
             ) from error
         if slot != release.slot:
             raise TrafficError(f"slot {slot or '?'} answered {url}, wanted is {release.slot}", remedy="look at Envoy")
-        served = config.get("parameters", {}).get("release_id", {}).get("string_value", "")
+        served = release_of(config)
         if served != release.release:
             raise ServingError(
                 f"{model.name} is served as release {served or '?'}, wanted is {release.release}",

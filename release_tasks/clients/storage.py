@@ -227,28 +227,8 @@ def same_bytes(found: ObjectInfo, digest: FileDigest) -> bool:
 
 
 def open_store(settings: Settings | None = None) -> ObjectStore:
-    """The store of the profile in use. An emulator gets the bucket made; a real bucket must exist.
-
-    Raises:
-        StorageError: it cannot be reached.
-    """
-    settings = settings or load_settings()
-    store = ObjectStore(settings.storage)
-    if settings.profile == "local" and settings.storage.endpoint:
-        store_bucket(store, settings.storage.bucket)
-    return store
-
-
-def store_bucket(store: ObjectStore, name: str) -> None:
-    """Make the bucket where it does not exist."""
-    from google.api_core.exceptions import Conflict
-
-    with store._errors(f"gs://{name}"):
-        if store._client.lookup_bucket(name, timeout=TIMEOUT_S, retry=retry_policy()) is None:
-            try:
-                store._client.create_bucket(name, timeout=TIMEOUT_S, retry=retry_policy())
-            except Conflict:
-                return  # another process made it between the two calls
+    """The store of the profile in use. Nothing is asked yet; the bucket must exist, as the embedded stack sees to."""
+    return ObjectStore((settings or load_settings()).storage)
 
 
 def _info(bucket: str, blob: Any) -> ObjectInfo:

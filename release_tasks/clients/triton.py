@@ -17,6 +17,7 @@ from release_tasks.errors import ServingError
 from release_tasks.settings import Endpoints
 
 Protocol = Literal["http", "grpc"]
+PROTOCOLS: tuple[Protocol, ...] = ("http", "grpc")
 Tensors = dict[str, NDArray[Any]]
 CONNECT_S = 5.0
 ANSWER_S = 30.0
@@ -65,8 +66,7 @@ class TritonServer:
 
     def server_release(self, model: str) -> str:
         """The release id that the served configuration carries; empty where it carries none."""
-        parameters = self.model_config(model).get("parameters", {})
-        return str(parameters.get("release_id", {}).get("string_value", ""))
+        return release_of(self.model_config(model))
 
     def infer(
         self,
@@ -156,6 +156,11 @@ class TritonServer:
                 f"{str(error)[:500]}",
                 remedy="look at the server's log; check that the model is loaded",
             ) from error
+
+
+def release_of(config: dict[str, Any]) -> str:
+    """The release id in a served model configuration (its JSON form); empty where it carries none."""
+    return str(config.get("parameters", {}).get("release_id", {}).get("string_value", ""))
 
 
 def parse_metrics(text: str) -> Iterator[MetricSample]:

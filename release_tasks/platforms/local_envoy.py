@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
+from release_tasks.clients.direct import OPENER
 from release_tasks.errors import TrafficError
 from release_tasks.platforms.local_logs import log_tail
 from release_tasks.platforms.local_routes import ROUTE_CONFIG, weights_of
@@ -15,8 +14,6 @@ from release_tasks.settings import LocalSettings
 from release_tasks.workspace import write_atomic
 
 CONFIRM_S = 2.0
-
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class EnvoyRoutes:
@@ -77,7 +74,7 @@ class EnvoyRoutes:
         """The dynamic route configuration of Envoy's config dump: version_info and route_config."""
         url = f"{self._admin}/config_dump?resource=dynamic_route_configs"
         try:
-            with _OPENER.open(url, timeout=CONFIRM_S) as response:
+            with OPENER.open(url, timeout=CONFIRM_S) as response:
                 entries = json.load(response).get("configs", [])
         except (OSError, ValueError) as error:
             raise TrafficError(

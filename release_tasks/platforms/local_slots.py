@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import shutil
 import time
-import urllib.request
 import xmlrpc.client
 from pathlib import Path
 
 from release_tasks.artifacts import ReleaseManifest
+from release_tasks.clients.direct import OPENER
+from release_tasks.clients.triton import release_of
 from release_tasks.errors import InvalidInput, ReleaseError, ServingError
 from release_tasks.platforms.base import SlotPhase, SlotStatus
 from release_tasks.platforms.local_logs import server_log_tail
 from release_tasks.platforms.local_supervisor import Supervisor
 from release_tasks.platforms.state import LiveRelease
 from release_tasks.settings import Endpoints, Settings
-
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Slot:
@@ -151,15 +150,14 @@ class Slot:
     def _served(self, model: str) -> str:
         """Release id in the served configuration: the link may be ahead of the server."""
         try:
-            with _OPENER.open(f"{self._endpoints.http}/v2/models/{model}/config", timeout=2) as response:
-                parameters = json.load(response).get("parameters", {})
+            with OPENER.open(f"{self._endpoints.http}/v2/models/{model}/config", timeout=2) as response:
+                return release_of(json.load(response))
         except (OSError, ValueError):
             return ""
-        return str(parameters.get("release_id", {}).get("string_value", ""))
 
     def _answers(self, path: str) -> bool:
         try:
-            with _OPENER.open(f"{self._endpoints.http}{path}", timeout=2) as response:
+            with OPENER.open(f"{self._endpoints.http}{path}", timeout=2) as response:
                 return bool(response.status == 200)
         except (OSError, ValueError):
             return False

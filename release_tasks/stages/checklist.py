@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from release_tasks.artifacts import PublishedRelease, ReleaseManifest, files_digest
-from release_tasks.clients.storage import open_store
+from release_tasks.artifacts import PublishedRelease, files_digest
+from release_tasks.clients.storage import ObjectStore, open_store
 from release_tasks.context import ReportDraft, StageContext
 from release_tasks.ledger import Place, read_manifest, save_reports
 from release_tasks.outcome import Check, StageReport, Verdict
@@ -49,14 +49,12 @@ def run(context: StageContext) -> StageReport:
     Raises:
         StorageError: the bucket cannot be read now.
     """
-    settings = context.need_settings()
     published = context.workspace.load(PublishedRelease)
     draft = context.draft("checklist", published.release)
-    store, place = open_store(settings), Place.of(published.uri)
-    manifest = read_manifest(store, place)
+    store, place = open_store(context.need_settings()), Place.of(published.uri)
     for point in POINTS:
         _answer(context, draft, point)
-    _published_now(context, draft, manifest)
+    _published_now(store, draft, published)
     _rollback_target(context, draft)
     save_reports(store, place, context.workspace.reports())
     return draft.finish()
@@ -96,14 +94,14 @@ def _chosen(report: StageReport, parts: tuple[str, ...]) -> list[Check]:
     return [c for c in report.checks if not parts or any(c.name.endswith(part) for part in parts)]
 
 
-def _published_now(context: StageContext, draft: ReportDraft, manifest: ReleaseManifest) -> None:
+def _published_now(store: ObjectStore, draft: ReportDraft, published: PublishedRelease) -> None:
     """Point 6 once more, with what the store says at this moment."""
-    published = context.workspace.load(PublishedRelease)
+    manifest = read_manifest(store, Place.of(published.uri))
     digest = files_digest(manifest.files)
     # Objects and manifest exchanged together agree with each other, but not with what this run published.
     same = digest == manifest.digest == published.digest
     draft.check("published.manifest", same, f"digest {digest[:12]}", f"digest {published.digest[:12]}")
-    check_published(open_store(context.need_settings()), published.uri, manifest, draft)
+    check_published(store, published.uri, manifest, draft)
 
 
 def _rollback_target(context: StageContext, draft: ReportDraft) -> None:

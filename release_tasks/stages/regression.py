@@ -52,9 +52,7 @@ def run(context: StageContext) -> StageReport:
     scores = [_score(context, sides, case) for case in book.cases]
     staging_server(context)  # still this release: another run may have taken staging meanwhile
     _checks(context, draft, scores)
-    report = _sign_off(context, production, draft, stable, scores)
-    save_reports(production.store, place, [*_others(context), report])
-    return report
+    return _sign_off(context, production, draft, stable, scores)
 
 
 def _score(context: StageContext, sides: Sides, case: BusinessCase) -> CaseScore:
@@ -148,6 +146,8 @@ def _sign_off(
     place = place_of(context)
     others = _others(context)
     digest = release_digest(read_manifest(production.store, place).digest, [*others, draft.finish()])
+    # What the digest covers is what storage holds; this stage's own report is kept like that of every stage.
+    save_reports(production.store, place, others)
     page = Page(
         spec=context.spec,
         release=place.release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from release_tasks.artifacts import PublishedRelease
-from release_tasks.clients.triton import Protocol, Tensors, TritonServer
+from release_tasks.clients.triton import PROTOCOLS, Protocol, Tensors, TritonServer
 from release_tasks.context import ReportDraft, StageContext
 from release_tasks.errors import ServingError
 from release_tasks.golden import Golden, load_golden
@@ -14,7 +14,6 @@ from release_tasks.outcome import StageReport
 from release_tasks.spec import ModelSpec
 from release_tasks.staging import staging_fault, staging_server
 
-PROTOCOLS: tuple[Protocol, ...] = ("http", "grpc")
 # One-row requests are the slow ones; this many show whether batching changes an answer.
 MAX_SINGLE_REQUESTS = 32
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from release_tasks.artifacts import PublishedRelease
-from release_tasks.clients.triton import MetricSample, Protocol, TritonServer
+from release_tasks.clients.triton import PROTOCOLS, MetricSample, Protocol, TritonServer
 from release_tasks.context import ReportDraft, StageContext
 from release_tasks.errors import ServingError
 from release_tasks.golden import Golden, fits, load_golden
@@ -16,7 +16,6 @@ from release_tasks.spec import ModelSpec, TensorSpec
 from release_tasks.staging import staging_fault, staging_server
 
 GPU_USED, GPU_TOTAL = "nv_gpu_memory_used_bytes", "nv_gpu_memory_total_bytes"
-PROTOCOLS: tuple[Protocol, ...] = ("http", "grpc")
 
 
 def run(context: StageContext) -> StageReport:
@@ -29,7 +28,8 @@ def run(context: StageContext) -> StageReport:
     published = context.workspace.load(PublishedRelease)
     draft = context.draft("smoke", published.release)
     server = staging_server(context)
-    draft.check("server.ready", server.live() and server.ready(), "live and ready" if server.ready() else "not ready")
+    ready = server.live() and server.ready()
+    draft.check("server.ready", ready, "live and ready" if ready else "not ready")
     try:
         for model in context.spec.models:
             _model(context, draft, server, model)
